@@ -2,9 +2,10 @@
  *
  * Calling rules, for every function of the library:
  *   - nothing throws, aborts, prints, exits or installs a signal handler;
- *   - a function that can fail returns an int32_t status: 0 is success, a positive value an expected outcome, a negative
- *     value an error. After an error nothing has changed, unless the function says otherwise;
- *   - a null pointer where one is not allowed, or a value out of its stated range, is DC_ERROR_ARGUMENT or DC_ERROR_RANGE;
+ *   - a function that can fail returns an int32_t status: 0 is success, a positive value an expected outcome, a
+ *     negative value an error. After an error nothing has changed, unless the function says otherwise;
+ *   - a null pointer where one is not allowed, or a value out of its stated range, is DC_ERROR_ARGUMENT or
+ *     DC_ERROR_RANGE;
  *   - text is UTF-8 and ends in NUL; sizes are in bytes, times in nanoseconds, counts in items;
  *   - structs that start with `struct_size` grow in later versions: initialise them with their `_init` function, or set
  *     `struct_size` to sizeof for an output. Structs without it never change.
@@ -26,8 +27,8 @@
 extern "C" {
 #endif
 
-/* Three versions. The library version says what was built; the ABI version changes when a program must be recompiled; the
- * format version (of the bytes in shared memory) when two libraries cannot share a cache. */
+/* Three versions. The library version says what was built; the ABI version changes when a program must be recompiled;
+ * the format version (of the bytes in shared memory) when two libraries cannot share a cache. */
 #define DC_VERSION_MAJOR 0
 #define DC_VERSION_MINOR 1
 #define DC_VERSION_PATCH 0
@@ -44,6 +45,7 @@ enum dc_status {
   DC_FULL = 3, /**< there is no room for this sample: use your own copy, it cannot be cached */
   DC_END = 4,  /**< no further element */
   DC_INTERRUPTED = 5, /**< a signal arrived while waiting: handle it and call again */
+  DC_PRESENT = 6,     /**< the index is in the cache already: there is nothing to fill */
 
   /* Errors of any call. */
   DC_ERROR_ARGUMENT = -1,    /**< a null pointer or a value that contradicts another */

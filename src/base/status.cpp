@@ -28,6 +28,7 @@ const char *status_text(int32_t code) {
     case DC_FULL: return "the cache has no room for this sample";
     case DC_END: return "no further element";
     case DC_INTERRUPTED: return "a signal arrived while waiting";
+    case DC_PRESENT: return "the index is in the cache already";
     case DC_ERROR_ARGUMENT: return "invalid argument";
     case DC_ERROR_RANGE: return "out of range";
     case DC_ERROR_NO_MEMORY: return "out of memory";

@@ -1,0 +1,404 @@
+/* ddpcache/cache.h: one cache of decoded samples per machine, in shared memory, shared by every process that opens it.
+ *
+ * A cache has a name and `length` entries, numbered 0..length-1 like the samples of a data set. Each entry is filled once,
+ * by whichever process asks first, and is then read by all of them without a copy. There is no server process: the
+ * processes that have the cache open are all there is, and any of them may be killed at any moment.
+ *
+ *     dc_cache_options options;
+ *     dc_cache_options_init(&options, sizeof options);
+ *     options.length = 60000;
+ *     dc_cache *cache;
+ *     dc_error error;
+ *     if (dc_cache_open("digits", NULL, "digits v1", &options, &cache, &error)) { puts(error.message); exit(1); }
+ *     dc_view view;
+ *     if (dc_cache_load(cache, index, decode, NULL, 60000000000, &view) == DC_OK) {
+ *       use(view.data, view.bytes);
+ *       dc_cache_view_release(&view);
+ *     }
+ *     dc_cache_close(cache);
+ *
+ * Threads. A cache may be used by any number of threads at once. A fill belongs to the thread that began it. A view may be
+ *   released by any thread.
+ * Processes and fork. A child of fork() may go on using the parent's handle: it registers as a client of its own at its
+ *   first use. Fills and views that were open at the fork stay the parent's: in the child, abort and release of them do
+ *   nothing, and their memory is valid while the parent keeps them. Processes share a cache if they see the same /dev/shm
+ *   (or directory), run as the same user and are in the same user namespace; PID namespaces may differ.
+ * Crashes. A process killed at any instruction costs the decode that was under way and nothing else: its unfinished fill
+ *   is handed to the next caller who wants that index, within 100 ms of the kernel's release of the dead one's lock.
+ * Memory. Nothing is written that was not reserved first, so that too little space is DC_FULL or an error, never SIGBUS.
+ *
+ * Caveats, each with its remedy:
+ *   - A process that closes every descriptor (as daemonising code does) loses its registration: it goes on reading, its
+ *     next fill fails with DC_ERROR_UNREGISTERED. Open the cache after daemonising.
+ *   - A stopped process (SIGSTOP, a debugger) keeps the fills that it has open: others get DC_BUSY at their deadline and
+ *     decode for themselves.
+ *   - Nothing is evicted: when the capacity is used up, further samples are DC_FULL and the resident ones go on hitting.
+ *   - The memory of a view is mapped read only: writing to it is a segmentation fault. Copy what must be changed. */
+#ifndef DDPCACHE_CACHE_H
+#define DDPCACHE_CACHE_H
+
+#include "ddpcache/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** A process's handle on a cache. Opaque. */
+typedef struct dc_cache dc_cache;
+
+/** A fill under way: the right, and after dc_cache_fill_allocate the memory, to write one sample. Opaque. */
+typedef struct dc_fill dc_fill;
+
+/* ---- Limits. ---- */
+
+#define DC_NAME_BYTES_MAX 200          /* of a cache's name */
+#define DC_LENGTH_MAX 17179869183      /* entries of a cache: 2^34 - 1 */
+#define DC_CLIENTS_MAX 4095            /* clients of a cache at one time */
+#define DC_FILLS_MAX 64                /* open fills of a client at one time */
+#define DC_ARRAYS_MAX 64               /* arrays of a sample */
+#define DC_DIMENSIONS_MAX 8            /* dimensions of an array */
+#define DC_STRUCTURE_BYTES_MAX 4096    /* of a structure string */
+#define DC_FINGERPRINT_BYTES_MAX 1024  /* of a fingerprint */
+#define DC_SAMPLE_BYTES_MAX 4294967296 /* largest sample: 2^32 bytes */
+
+/* ---- Opening and closing. ---- */
+
+/** What a new cache shall be. Initialise with dc_cache_options_init, then set at least `length`. */
+typedef struct dc_cache_options {
+  uint32_t struct_size;    /**< set by dc_cache_options_init */
+  uint32_t clients_max;    /**< processes that may be attached at one time: 1..DC_CLIENTS_MAX; 0: 1024 */
+  int64_t length;          /**< entries: 1..DC_LENGTH_MAX; identity */
+  uint64_t capacity_bytes; /**< for samples; 0: half of what file system, cgroup and machine have free; the creator's */
+  uint64_t sample_bytes; /**< 0: samples of any size; else every sample's arrays, each rounded up to 64 bytes, add up to
+                                  at most this: the memory is then cut into equal pieces of sample_bytes + 192; identity */
+  uint64_t
+      sample_bytes_max; /**< largest sample in bytes, up to DC_SAMPLE_BYTES_MAX; 0: capacity/256, or sample_bytes where
+                                  that is set; identity unless 0 */
+  int64_t timeout_ns;   /**< how long open may wait for the user's lock file; default 10 s */
+  uint64_t job_id;      /**< any number that the processes of one job share; info shows the creator's; default 0 */
+  uint32_t keep;        /**< 1: the cache stays when its last client has left, until dc_cache_unlink or a reboot */
+  uint32_t partial;     /**< 1: where capacity_bytes is more than is free, take what is free instead of failing */
+} dc_cache_options;
+
+/** Sets every option to its default.
+ *
+ *  @param options      memory of the caller's
+ *  @param struct_size  sizeof(dc_cache_options) as the caller was compiled
+ *  @return DC_OK; DC_ERROR_ARGUMENT for NULL or an impossible size. Never blocks. @since 0.1 */
+DC_API int32_t dc_cache_options_init(dc_cache_options *options, uint32_t struct_size);
+
+/** Opens the cache of this name, or creates it.
+ *
+ *  Exactly one of any number of processes that call this at once creates the cache; the others attach to it. A cache in
+ *  use must have the same identity (options marked so, and fingerprint). One that no process is attached to (kept, or
+ *  left by a crash) is used again if its identity is the same and it has a fingerprint, and is replaced otherwise.
+ *
+ *  @param name         1..200 characters of A-Z a-z 0-9 . _ -
+ *  @param directory    NULL for shared memory (/dev/shm), or a directory on a tmpfs of your own
+ *  @param fingerprint  identifies the data: data set, version, deterministic transform; up to 1,024 bytes. NULL or "": none
+ *  @param options      what the cache shall be
+ *  @param cache        receives the handle, which the caller closes with dc_cache_close
+ *  @param error        optional
+ *  @return DC_OK; DC_ERROR_ARGUMENT, DC_ERROR_RANGE, DC_ERROR_NAME; DC_ERROR_MISMATCH, DC_ERROR_FINGERPRINT (with both
+ *          values); DC_ERROR_FORMAT, DC_ERROR_DAMAGED, DC_ERROR_PERMISSION; DC_ERROR_NO_SPACE (with what is needed, what
+ *          is there, and the remedy); DC_ERROR_CLIENTS; DC_ERROR_LOCKED; DC_ERROR_UNSUPPORTED; DC_ERROR_SYSTEM.
+ *  May block up to options->timeout_ns, and for as long as the kernel takes to reserve 8 bytes an entry. @since 0.1 */
+DC_API int32_t dc_cache_open(const char *name, const char *directory, const char *fingerprint,
+                             const dc_cache_options *options, dc_cache **cache, dc_error *error);
+
+/** Attaches to a cache that is in use, whatever its options and fingerprint.
+ *
+ *  @param timeout_ns  how long it may wait for the user's lock file, >= 0
+ *  @return as dc_cache_open; DC_ERROR_NOT_FOUND where no cache has the name, or no process is attached to it and it is
+ *          not kept. @since 0.1 */
+DC_API int32_t dc_cache_attach(const char *name, const char *directory, int64_t timeout_ns, dc_cache **cache,
+                               dc_error *error);
+
+/** Ends this process's use of the cache; the last client of a cache that is not kept removes it.
+ *
+ *  The handle must not be used afterwards, but views of it stay valid: the last one that is released frees the mapping.
+ *  No other thread may be inside a call with this handle, and no fill of it may be open (DC_ERROR_STATE, nothing done).
+ *  In a forked child it ends the child's own registration only. Blocks for up to 100 ms where another process holds the
+ *  lock file; the name is then left to the next dc_cache_open or dc_cache_gc. NULL is DC_OK. @since 0.1 */
+DC_API int32_t dc_cache_close(dc_cache *cache);
+
+/** Removes a cache's name at once, kept or not. Processes that have it open go on with it; a later open creates anew.
+ *
+ *  @return DC_OK; DC_ERROR_NOT_FOUND; DC_ERROR_NAME; DC_ERROR_PERMISSION; DC_ERROR_LOCKED after 10 s. @since 0.1 */
+DC_API int32_t dc_cache_unlink(const char *name, const char *directory, dc_error *error);
+
+/** Removes every cache of this user that nobody is attached to and that is not kept. Every creation does this too.
+ *
+ *  @param removed  optional; receives how many
+ *  @return DC_OK; DC_ERROR_LOCKED after 10 s; DC_ERROR_SYSTEM. @since 0.1 */
+DC_API int32_t dc_cache_gc(const char *directory, int32_t *removed, dc_error *error);
+
+/** The names of this user's caches, sorted, each followed by a newline; no NUL.
+ *
+ *  @param buffer        receives the text; may be NULL where buffer_bytes is 0
+ *  @param needed_bytes  receives the length of the whole text
+ *  @return DC_OK; DC_ERROR_BUFFER where the text is longer than the buffer (nothing is written). @since 0.1 */
+DC_API int32_t dc_cache_list(const char *directory, uint8_t *buffer, uint64_t buffer_bytes, uint64_t *needed_bytes,
+                             dc_error *error);
+
+/** How large a cache must be for all of its samples to fit.
+ *
+ *  @param options         as for dc_cache_open; capacity_bytes is ignored
+ *  @param sample_bytes    bytes of every sample's arrays, each array rounded up to 64
+ *  @param capacity_bytes  receives the capacity to ask for
+ *  @param total_bytes     receives what the cache then takes in all, entries and client records included
+ *  @return DC_OK; DC_ERROR_ARGUMENT, DC_ERROR_RANGE, DC_ERROR_TOO_LARGE. Never blocks. @since 0.1 */
+DC_API int32_t dc_cache_estimate(const dc_cache_options *options, uint64_t sample_bytes, uint64_t *capacity_bytes,
+                                 uint64_t *total_bytes, dc_error *error);
+
+/* ---- Samples. ----
+ *
+ * A sample is a record of 1..64 arrays, each in C order, and optionally a structure string: JSON that says how the
+ * language that stored it nests them. Array data is aligned to 64 bytes. */
+
+/** One array of a sample. Frozen. */
+typedef struct dc_array {
+  uint8_t *data;        /**< its bytes; never NULL; of a view: read only; not read by dc_cache_fill_allocate, but set */
+  uint64_t bytes;       /**< dtype size times all dimensions; not read by dc_cache_fill_allocate, but set */
+  int64_t shape[8];     /**< dimensions, outermost first; the first `dimensions` count */
+  uint32_t dimensions;  /**< 0 (a scalar) to 8 */
+  uint8_t dtype_code;   /**< DLPack's DLDataTypeCode: 0 int, 1 uint, 2 float, 4 bfloat, 5 complex, 6 bool, ... */
+  uint8_t dtype_bits;   /**< bits of an element's lane; bits times lanes is a multiple of 8 */
+  uint16_t dtype_lanes; /**< usually 1 */
+  char name[56];        /**< ends in NUL; "" where the array has none */
+  uint8_t reserved[24]; /**< 0 */
+} dc_array;
+
+/** A look at one sample, without a copy. Frozen. Filled by dc_cache_view or dc_cache_load, ended by
+ *  dc_cache_view_release; may be copied and moved in memory, but released only once. */
+typedef struct dc_view {
+  const uint8_t *data;   /**< the first array's bytes, aligned to 64, read only */
+  uint64_t bytes;        /**< the first array's length */
+  int64_t index;         /**< the sample's index */
+  uint32_t array_count;  /**< arrays of the sample: 1..64 */
+  uint32_t slot;         /**< private */
+  const uint8_t *record; /**< private */
+  uint64_t record_bytes; /**< private */
+  dc_cache *owner;       /**< private; NULL in a view that holds nothing */
+  uint64_t reserved;     /**< 0 */
+} dc_view;
+
+/** Looks at a sample.
+ *
+ *  @param index  0..length-1
+ *  @param view   receives the look; holds nothing unless DC_OK is returned
+ *  @return DC_OK; DC_MISS; DC_ERROR_RANGE; DC_ERROR_ARGUMENT. Never blocks: one atomic load decides. @since 0.1 */
+DC_API int32_t dc_cache_view(dc_cache *cache, int64_t index, dc_view *view);
+
+/** Ends a look and clears the view. Any thread may call it, also after dc_cache_close and inside a loader. A view that
+ *  holds nothing, or was taken before a fork by the parent, is left alone. Never blocks. @since 0.1 */
+DC_API void dc_cache_view_release(dc_view *view);
+
+/** One array of a viewed sample.
+ *
+ *  @param number  0..array_count-1
+ *  @param array   receives it; `data` is valid until the view is released
+ *  @return DC_OK; DC_ERROR_RANGE; DC_ERROR_RECORD where the record is not sound; DC_ERROR_ARGUMENT. Never blocks.
+ *  @since 0.1 */
+DC_API int32_t dc_view_array(const dc_view *view, uint32_t number, dc_array *array);
+
+/** The structure string of a viewed sample, or NULL where it has none. It ends in NUL and is valid until release.
+ *
+ *  @param bytes  optional; receives its length without the NUL. Never blocks. @since 0.1 */
+DC_API const char *dc_view_structure(const dc_view *view, uint64_t *bytes);
+
+/** Whether a sample is in the cache: DC_OK or DC_MISS; DC_ERROR_RANGE, DC_ERROR_ARGUMENT. Never blocks. @since 0.1 */
+DC_API int32_t dc_cache_contains(dc_cache *cache, int64_t index);
+
+/** Which samples of a range are in the cache.
+ *
+ *  @param first   0..length
+ *  @param count   entries to look at, first + count <= length
+ *  @param bitmap  receives ceil(count/8) bytes; bit i%8 of byte i/8 is entry first+i; spare bits are 0
+ *  @return DC_OK; DC_ERROR_RANGE; DC_ERROR_ARGUMENT. Never blocks; each bit is true at some moment of the call.
+ *  @since 0.1 */
+DC_API int32_t dc_cache_residency(dc_cache *cache, int64_t first, int64_t count, uint8_t *bitmap);
+
+/** Copies one array of a sample.
+ *
+ *  @param number        which array of the sample: 0..63
+ *  @param buffer        receives its bytes
+ *  @param buffer_bytes  its room
+ *  @param bytes         optional; receives the array's length, also with DC_ERROR_BUFFER
+ *  @return DC_OK; DC_MISS; DC_ERROR_BUFFER; DC_ERROR_RECORD where the sample has no such array; DC_ERROR_RANGE;
+ *          DC_ERROR_ARGUMENT. Never blocks. @since 0.1 */
+DC_API int32_t dc_cache_read(dc_cache *cache, int64_t index, uint32_t number, uint8_t *buffer, uint64_t buffer_bytes,
+                             uint64_t *bytes);
+
+/** Copies the same array of many samples of equal size into one buffer, one after the other.
+ *
+ *  @param indices       `count` indices, in any order, repeats allowed
+ *  @param count         samples, 0..2^31-1
+ *  @param number        which array of each sample: 0..63
+ *  @param buffer        count * sample_bytes bytes; sample i begins at i * sample_bytes
+ *  @param sample_bytes  the length that each array must have
+ *  @param statuses      optional; receives for each sample DC_OK, DC_MISS, DC_ERROR_RECORD (another length, or no such
+ *                       array) or DC_ERROR_RANGE; a sample that is not DC_OK leaves its place in the buffer as it was
+ *  @param threads       native threads to copy with, 1..64; 0 is 1. They end with the call.
+ *  @return DC_OK where every sample is; else the first status that is not, errors before DC_MISS; DC_ERROR_ARGUMENT (and
+ *          nothing copied). Never blocks. @since 0.1 */
+DC_API int32_t dc_cache_read_batch(dc_cache *cache, const int64_t *indices, int64_t count, uint32_t number,
+                                   uint8_t *buffer, uint64_t sample_bytes, int32_t *statuses, uint32_t threads);
+
+/* ---- Filling. ---- */
+
+/** Decodes one sample into a fill.
+ *
+ *  It calls dc_cache_fill_allocate once, writes every byte of the arrays that it asked for, and returns DC_LOADED. Any
+ *  other value aborts the fill. It runs on the thread that called dc_cache_load, with no lock held, and may use this or
+ *  any cache, except to load the same index. It must not commit or abort the fill, or unwind through its caller.
+ *
+ *  @param fill   the fill; valid until the loader returns
+ *  @param index  the sample wanted
+ *  @param user   what was given to dc_cache_load */
+typedef int32_t (*dc_loader)(dc_fill *fill, int64_t index, void *user);
+
+/** Looks at a sample, and has it filled first where it is missing: by this caller's loader, or by another client that is
+ *  at it already. Of any number of callers exactly one runs its loader.
+ *
+ *  A calling thread that has a fill open (a loader of another sample) does not wait: it gets DC_BUSY. Where the cache has
+ *  no room, or the client has DC_FILLS_MAX fills open, the loader runs all the same and dc_cache_fill_allocate gives it
+ *  DC_FULL, so that a caller can keep the decoded sample for itself.
+ *
+ *  @param loader      decodes the sample
+ *  @param user        handed to the loader
+ *  @param timeout_ns  how long to wait for another filler, >= 0
+ *  @param view        receives the look
+ *  @return DC_OK; DC_BUSY at the deadline; DC_FULL; DC_INTERRUPTED by a signal while waiting; DC_ERROR_LOADER;
+ *          DC_ERROR_RECURSION; DC_ERROR_LOST; DC_ERROR_TOO_LARGE, DC_ERROR_ARGUMENT, DC_ERROR_STATE as the loader's
+ *          dc_cache_fill_allocate had it; DC_ERROR_RANGE; DC_ERROR_UNREGISTERED. Blocks for up to timeout_ns, and
+ *          while the loader runs. @since 0.1 */
+DC_API int32_t dc_cache_load(dc_cache *cache, int64_t index, dc_loader loader, void *user, int64_t timeout_ns,
+                             dc_view *view);
+
+/** Claims an empty entry, or waits for the client that has claimed it.
+ *
+ *  @param timeout_ns  how long to wait for another filler, >= 0
+ *  @param fill        receives the fill, which dc_cache_fill_commit or dc_cache_fill_abort ends on the same thread
+ *  @return DC_OK (claimed); DC_PRESENT (filled already, also by the one waited for); DC_BUSY, DC_INTERRUPTED;
+ *          DC_ERROR_RECURSION, DC_ERROR_FILLS, DC_ERROR_RANGE, DC_ERROR_ARGUMENT, DC_ERROR_UNREGISTERED.
+ *  Blocks for up to timeout_ns. @since 0.1 */
+DC_API int32_t dc_cache_fill_begin(dc_cache *cache, int64_t index, int64_t timeout_ns, dc_fill **fill);
+
+/** Obtains the memory of the sample, once its shape is known. Once per fill.
+ *
+ *  @param fill       an open fill of this thread
+ *  @param arrays     `count` arrays with dtype, shape and optional name set; receives data (writable, aligned to 64,
+ *                    not initialised, valid until the fill ends) and bytes
+ *  @param count      1..64
+ *  @param structure  optional; JSON of at most 4,096 bytes
+ *  @param error      optional
+ *  @return DC_OK; DC_FULL where there is no room; DC_ERROR_TOO_LARGE (with both sizes); DC_ERROR_ARGUMENT,
+ *          DC_ERROR_STATE at a second call; DC_ERROR_THREAD; DC_ERROR_LOST.
+ *  Blocks for as long as the kernel takes to reserve memory. @since 0.1 */
+DC_API int32_t dc_cache_fill_allocate(dc_fill *fill, dc_array *arrays, uint32_t count, const char *structure,
+                                      dc_error *error);
+
+/** Publishes the sample to every client and ends the fill.
+ *
+ *  @return DC_OK; DC_ERROR_LOST where another client took the entry over; DC_ERROR_STATE (the fill stays open) where
+ *          nothing was allocated or the fill is a loader's; DC_ERROR_THREAD, DC_ERROR_ARGUMENT. Never blocks.
+ *  @since 0.1 */
+DC_API int32_t dc_cache_fill_commit(dc_fill *fill);
+
+/** Gives the entry back, empty, and ends the fill; whoever waits for it fills it. NULL, or a fill that a parent process
+ *  began before a fork, is left alone.
+ *
+ *  @return DC_OK; DC_ERROR_THREAD, DC_ERROR_STATE (a loader's fill). Never blocks. @since 0.1 */
+DC_API int32_t dc_cache_fill_abort(dc_fill *fill);
+
+/** The index that a fill is for. -1 for NULL. @since 0.1 */
+DC_API int64_t dc_cache_fill_index(const dc_fill *fill);
+
+/* ---- Looking at the cache itself. ---- */
+
+/** What a cache is. Set struct_size to sizeof(dc_cache_info) before the call. */
+typedef struct dc_cache_info {
+  uint32_t struct_size;
+  uint32_t format_version;
+  int64_t length;
+  uint64_t capacity_bytes;   /**< of the arena: all that can hold samples */
+  uint64_t sample_bytes;     /**< as created; 0: any size */
+  uint64_t sample_bytes_max; /**< largest sample, the creator's 0 resolved */
+  uint64_t step_bytes;       /**< the unit in which memory is reserved */
+  uint64_t steps;            /**< units in all */
+  uint64_t file_bytes;       /**< apparent size of the file */
+  uint64_t control_bytes;    /**< what header, client records and entries take */
+  uint64_t job_id;           /**< the creator's */
+  int64_t created_unix_ns;   /**< when it was made */
+  int32_t creator_pid;       /**< in the creator's PID namespace */
+  uint32_t clients_max;
+  uint32_t clients_attached; /**< client records in use */
+  uint32_t created;          /**< 1: this handle made the cache */
+  uint32_t adopted;          /**< 1: it was there already and nobody was attached to it */
+  uint32_t keep;             /**< 1: it stays when the last client leaves */
+  char uuid[40];             /**< 36 characters */
+  char name[208];
+  char fingerprint[1032];
+} dc_cache_info;
+
+/** Describes the cache. DC_OK; DC_ERROR_ARGUMENT. Never blocks. @since 0.1 */
+DC_API int32_t dc_cache_info_get(dc_cache *cache, dc_cache_info *info);
+
+/** Whose counts dc_cache_stats_get returns. */
+enum dc_stats_scope {
+  DC_STATS_CACHE = 0, /**< of all clients since the cache was made */
+  DC_STATS_CLIENT = 1 /**< of this process since it attached */
+};
+
+/** Counts of a cache. Set struct_size to sizeof(dc_cache_stats) before the call. Counts of a moment ago may be missing;
+ *  none is invented. */
+typedef struct dc_cache_stats {
+  uint32_t struct_size;
+  uint32_t open_fills;        /**< claimed and neither committed nor aborted, over all clients */
+  uint64_t hits;              /**< samples found */
+  uint64_t misses;            /**< samples not found */
+  uint64_t fills;             /**< samples stored */
+  uint64_t aborts;            /**< fills given up, failed loaders included */
+  uint64_t waits;             /**< times that a caller waited for another filler */
+  uint64_t timeouts;          /**< waits that ended in DC_BUSY */
+  uint64_t bypasses;          /**< loads that were decoded without being cached: DC_FULL */
+  uint64_t takeovers;         /**< unfinished fills taken from dead clients */
+  uint64_t bytes_filled;      /**< stored, array data only */
+  uint64_t bytes_copied;      /**< copied out by read and read_batch */
+  uint64_t resident;          /**< samples in the cache now; the same in both scopes */
+  uint64_t reserved_bytes;    /**< memory taken from the file system now; the same in both scopes */
+  int64_t oldest_fill_age_ns; /**< of the open fills; 0 where there is none; the same in both scopes */
+} dc_cache_stats;
+
+/** Reads the counts. DC_OK; DC_ERROR_ARGUMENT; DC_ERROR_RANGE for the scope. Never blocks. @since 0.1 */
+DC_API int32_t dc_cache_stats_get(dc_cache *cache, int32_t scope, dc_cache_stats *stats);
+
+/** What dc_cache_check found. Set struct_size to sizeof(dc_cache_report) before the call. */
+typedef struct dc_cache_report {
+  uint32_t struct_size;
+  uint32_t clients;          /**< client records in use */
+  uint64_t entries_ready;    /**< samples stored */
+  uint64_t entries_writing;  /**< fills under way */
+  uint64_t entries_orphaned; /**< fills of dead clients, to be taken over by the next caller */
+  uint64_t entries_bad;      /**< entries given up because their record was not sound */
+  uint64_t extents_owned;    /**< pieces of memory that an entry holds */
+  uint64_t extents_free;     /**< pieces of memory that the next fill may have, in steps already reserved */
+  uint64_t extents_named;    /**< pieces that no entry holds but a client still names */
+  uint64_t steps_reserved;   /**< units of memory in use */
+  uint64_t violations;       /**< broken invariants: 0 in a sound cache */
+} dc_cache_report;
+
+/** Proves every invariant of the cache, while others use it.
+ *
+ *  @param report  optional; receives what was found
+ *  @param error   optional; says what the first violation is and where
+ *  @return DC_OK; DC_ERROR_DAMAGED where an invariant is broken; DC_ERROR_ARGUMENT. Never blocks; takes time in
+ *          proportion to entries and reserved memory pieces. @since 0.1 */
+DC_API int32_t dc_cache_check(dc_cache *cache, dc_cache_report *report, dc_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
