@@ -22,3 +22,8 @@ file(RELATIVE_PATH PC_PREFIX_FROM_PCFILEDIR ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconf
 string(REGEX REPLACE "/$" "" PC_PREFIX_FROM_PCFILEDIR "${PC_PREFIX_FROM_PCFILEDIR}")
 configure_file(pkgconfig/ddpcache.pc.in ${PROJECT_BINARY_DIR}/ddpcache.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/ddpcache.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
+
+# In the Python package the library lies beside the module.
+if(DDPCACHE_PYTHON)
+  install(TARGETS ddpcache LIBRARY DESTINATION ddpcache COMPONENT python NAMELINK_SKIP)
+endif()
