@@ -249,8 +249,9 @@ DC_API int32_t dc_sampler_read(const dc_sampler *sampler, int64_t position, int6
 
 /** The first place of an index in this epoch: the inverse of dc_sampler_read, for all ranks.
  *
- *  Of several places of a repeated index it is the one that is no repeat, of least position. Constant time with NODE and
- *  without shuffle; shuffled TORCH draws the whole order anew (O(length) time and memory), VISCY one rank's block.
+ *  Of several places of a repeated index it is the one that is no repeat; where blocks of shuffled VISCY overlap, that of
+ *  the lowest rank. Constant time with NODE and without shuffle; shuffled TORCH draws the whole order anew (O(length) time
+ *  and memory), VISCY one rank's block.
  *
  *  @param index     0..length-1
  *  @param rank      receives the rank that has it, node * local_size + local_rank; unchanged unless DC_OK
