@@ -5,7 +5,7 @@ list(PREPEND CMAKE_MODULE_PATH ${CMAKE_CURRENT_LIST_DIR})
 macro(ddpcache_require package debian_package)
   find_package(${package} ${ARGN} QUIET)
   if(NOT ${package}_FOUND)
-    message(FATAL_ERROR "ddpcache needs ${package} (${ARGN}). On Debian and Ubuntu: apt-get install ${debian_package}. "
+    message(FATAL_ERROR "ddpcache needs ${package}. On Debian and Ubuntu: apt-get install ${debian_package}. "
                         "Elsewhere set CMAKE_PREFIX_PATH to where it is. `tests/setup` installs all that is missing.")
   endif()
 endmacro()

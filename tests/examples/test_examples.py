@@ -1,0 +1,33 @@
+"""Every example in C and C++ builds against the installed library as its users would build it, runs, and shows the same as
+its namesakes in the other languages."""
+
+import os
+
+import pytest
+from project import ROOT, build_program, run
+
+COMPILED = sorted(path for folder in ("c", "cpp") for path in (ROOT / "examples" / folder).glob(f"*.{folder}"))
+NAMES = sorted({path.stem for path in COMPILED})
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def outputs(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp(request.param)
+    found = {}
+    for source in COMPILED:
+        if source.stem == request.param:
+            program = build_program(source, folder / source.suffix[1:], "-pthread")
+            found[source.suffix[1:]] = run(program, cwd=folder, timeout=120)
+    script = ROOT / "examples" / "python" / f"{request.param}.py"
+    if script.exists():
+        found["python"] = run(ROOT / "build" / "venv" / "bin" / "python", script, cwd=folder, timeout=120)
+    return found
+
+
+def test_example_exists_in_c_and_cpp_and_prints(outputs):
+    assert {"c", "cpp"} <= outputs.keys()
+    assert all(text.strip() for text in outputs.values())
+
+
+def test_example_prints_the_same_in_every_language(outputs):
+    assert len(set(outputs.values())) == 1, outputs
