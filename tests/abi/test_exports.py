@@ -1,7 +1,6 @@
 """What the installed library shows to the world: the declared functions, and nothing else."""
 
 import ctypes
-import importlib.metadata
 import re
 
 from project import INSTALL, ROOT, interface, pkg_config, run
@@ -62,7 +61,3 @@ def test_versions_agree():
     assert library.dc_version().decode() == version
     assert library.dc_abi_version() == int(constants["DC_ABI_VERSION"])
     assert LIBRARY.resolve().name == f"libddpcache.so.{version}"
-
-
-def test_python_package_has_the_version_of_the_headers():
-    assert [importlib.metadata.version("ddpcache")] == pkg_config("--modversion")

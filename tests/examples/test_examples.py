@@ -1,5 +1,5 @@
-"""Every example in C and C++ builds against the installed library as its users would build it, runs, and prints the same
-as its namesakes in the other languages."""
+"""Every example in C and C++ builds against the installed library as its users would build it, runs, and prints the
+same as its namesakes in the other languages."""
 
 import pytest
 from project import ROOT, build_program, run
