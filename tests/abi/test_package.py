@@ -2,9 +2,11 @@
 
 import importlib.metadata
 import re
+import sys
+import tarfile
 
 import pytest
-from project import INSTALL, interface, pkg_config, run
+from project import INSTALL, ROOT, interface, pkg_config, run
 
 
 @pytest.fixture(scope="module")
@@ -49,3 +51,20 @@ def test_library_inside_exports_what_the_installed_one_does(package):
 
     (inside,) = (path for name, path in files.items() if name.startswith("ddpcache/libddpcache.so"))
     assert exports(inside) == exports(INSTALL / "lib" / "libddpcache.so")
+
+
+def test_source_distribution_holds_what_a_build_needs_and_no_more(tmp_path):
+    script = f"import scikit_build_core.build as backend; backend.build_sdist({str(tmp_path)!r})"
+    run(sys.executable, "-c", script, cwd=ROOT)
+    (archive,) = tmp_path.glob("ddpcache-*.tar.gz")
+    with tarfile.open(archive) as distribution:
+        files = {name.partition("/")[2] for name in distribution.getnames()}
+    sources = {
+        str(path.relative_to(ROOT))
+        for folder in ("bindings/python/ddpcache", "bindings/swig", "cmake", "include", "pkgconfig", "src")
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    top = {"CHANGELOG.md", "CMakeLists.txt", "LICENSE", "PKG-INFO", "README.md", "pyproject.toml"}
+    assert files - sources <= top
+    assert sources <= files
