@@ -1,0 +1,87 @@
+// A process's handle on a cache.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "clients.hpp"
+#include "extents.hpp"
+#include "fill.hpp"
+#include "record.hpp"
+#include "segment.hpp"
+
+namespace ddpcache {
+
+// How a handle came to its cache.
+struct Origin {
+  bool created = false;
+  bool adopted = false;  // it was there, and nobody was attached to it
+};
+
+class Cache {
+ public:
+  ~Cache();
+  Cache(const Cache &) = delete;
+  Cache &operator=(const Cache &) = delete;
+
+  // In opening.cpp.
+  static Status open(const char *name, const char *directory, const char *fingerprint, const dc_cache_options &options,
+                     Cache **cache);
+  static Status attach(const char *name, const char *directory, int64_t timeout_ns, Cache **cache);
+  Status close();
+
+  // In reading.cpp.
+  Status view(int64_t index, dc_view *view);
+  static void release(dc_view *view);
+  Status contains(int64_t index) const;
+  Status residency(int64_t first, int64_t count, uint8_t *bitmap) const;
+  Status read(int64_t index, uint32_t number, uint8_t *buffer, uint64_t buffer_bytes, uint64_t *bytes);
+  Status read_batch(const int64_t *indices, int64_t count, uint32_t number, uint8_t *buffer, uint64_t sample_bytes,
+                    int32_t *statuses, uint32_t threads);
+
+  // In filling.cpp.
+  Status load(int64_t index, dc_loader loader, void *user, int64_t timeout_ns, dc_view *view);
+  Status begin_fill(int64_t index, int64_t timeout_ns, Fill **fill);
+
+  // In report.cpp.
+  void info(dc_cache_info *info);
+  void stats(int32_t scope, dc_cache_stats *stats);
+  // DC_ERROR_DAMAGED with the first violation.
+  Status check(dc_cache_report *report);
+
+ private:
+  friend class Fill;
+  friend class Opening;
+
+  Cache() : clients_(segment_), extents_(segment_, clients_) {}
+
+  Status check_index(int64_t index) const;
+  // Looks a READY word's record up; turns an unsound one BAD and says DC_MISS.
+  Status glance(int64_t index, EntryWord word, RecordGlance *glance);
+  // As view, but uncounted.
+  Status look(int64_t index, dc_view *view);
+  Status copy_array(int64_t index, uint32_t number, uint8_t *buffer, uint64_t room, bool exact, uint64_t *bytes);
+  void copy_share(const int64_t *indices, int64_t first, int64_t last, uint32_t number, uint8_t *buffer,
+                  uint64_t sample_bytes, int32_t *statuses);
+
+  Status claim(int64_t index, int64_t deadline_ns, Fill *fill);
+  Status await(int64_t index, EntryWord word, int64_t deadline_ns);
+  Status run_loader(Fill &fill, dc_loader loader, void *user, dc_view *view);
+  void tally(Counter counter, uint64_t amount = 1) { count(clients_.record(), counter, amount); }
+
+  Segment segment_;
+  Clients clients_;
+  Extents extents_;
+  std::string directory_;
+  Origin origin_;
+};
+
+Status unlink_cache(const char *name, const char *directory);
+Status collect_garbage(const char *directory, int32_t *removed);
+Status list_caches(const char *directory, std::vector<std::string> *names);
+
+// Capacity and file size for every sample to fit; options.capacity_bytes is ignored. In report.cpp.
+Status estimate(const dc_cache_options &options, uint64_t sample_bytes, uint64_t *capacity, uint64_t *total);
+
+}  // namespace ddpcache

@@ -1,0 +1,300 @@
+#include "clients.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+
+#include "clock.hpp"
+#include "fault.hpp"
+#include "futex.hpp"
+
+namespace ddpcache {
+namespace {
+
+ProcessIdentity identity_of(const ClientRecord &record) {
+  return {record.pid.load(std::memory_order_relaxed), record.start_time.load(std::memory_order_relaxed),
+          record.pid_namespace.load(std::memory_order_relaxed)};
+}
+
+// Which stats line a thread has to itself. A thread returns its line when it ends; those beyond the lines share the last.
+std::atomic<uint32_t> lines_taken{0};
+
+struct LineLease {
+  uint32_t line = kSharedStatsLine;
+  LineLease() {
+    uint32_t taken = lines_taken.load(std::memory_order_relaxed);
+    while (true) {
+      const uint32_t free = static_cast<uint32_t>(std::countr_one(taken));
+      if (free >= kSharedStatsLine) return;
+      // EDGE line: who takes a line over sees the last plain stores of the thread that returned it.
+      if (lines_taken.compare_exchange_weak(taken, taken | 1u << free, std::memory_order_acquire)) {
+        line = free;
+        return;
+      }
+    }
+  }
+  ~LineLease() {
+    if (line < kSharedStatsLine) lines_taken.fetch_and(~(1u << line), std::memory_order_release);  // EDGE line
+  }
+};
+
+// Static TLS, since this is read at every hit: 0 until the thread has its lease, then 1 + its line.
+[[gnu::tls_model("initial-exec")]] thread_local uint32_t own_line = 0;
+
+uint32_t lease_line() {
+  thread_local LineLease lease;
+  own_line = 1 + lease.line;
+  return lease.line;
+}
+
+}  // namespace
+
+void count(ClientRecord *record, Counter counter, uint64_t amount) {
+  if (!record) return;
+  const uint32_t line = own_line != 0 ? own_line - 1 : lease_line();
+  Word &word = record->stats[line].counters[static_cast<size_t>(counter)];
+  if (line == kSharedStatsLine) {
+    word.fetch_add(amount, std::memory_order_relaxed);
+  } else {
+    // Relaxed, and no read-modify-write: no other thread writes this line, and a reader wants some recent value.
+    word.store(word.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
+  }
+}
+
+uint64_t counted(const ClientRecord &record, Counter counter) {
+  uint64_t sum = 0;
+  for (const StatsLine &line : record.stats) {
+    sum += line.counters[static_cast<size_t>(counter)].load(std::memory_order_relaxed);
+  }
+  return sum;
+}
+
+bool take_over(const Segment &segment, int64_t index, EntryWord seen) {
+  uint64_t expected = seen.bits();
+  if (!segment.entry(index).compare_exchange_strong(expected, seen.next_empty().bits())) return false;
+  DC_FAULT_POINT("taken-over");
+  if (seen.has_waiters()) futex_wake_all(reinterpret_cast<const uint32_t *>(&segment.entry(index)));
+  return true;
+}
+
+Clients::~Clients() {
+  release_wiped(process_, sizeof(Process));
+  // A number that the program closed, and may have used again, is not ours to close.
+  if (!refers_to(file_.get(), segment_.identity)) file_.release();
+}
+
+Status Clients::begin(Descriptor file) {
+  file_ = std::move(file);
+  process_ = static_cast<Process *>(wiped_on_fork(sizeof(Process)));
+  if (!process_) return failure(DC_ERROR_UNSUPPORTED, "this kernel has no MADV_WIPEONFORK, or no memory is left");
+  process_->descriptor_ready.store(1);
+  register_fork_aware(this);
+  return {};
+}
+
+Status Clients::join() {
+  const int fd = checked_fd();
+  if (fd < 0) {
+    return failure(DC_ERROR_UNREGISTERED,
+                   "process %d has no descriptor of the cache any more: it was closed, or none "
+                   "was left at the fork",
+                   getpid());
+  }
+  if (lock_shared(fd, kAttachByte) != LockResult::taken)
+    return system_failure("fcntl(F_OFD_SETLK)", "attach byte", errno);
+  Status status = register_client();
+  if (!status.ok()) unlock(fd, kAttachByte);
+  return status;
+}
+
+Status Clients::register_client() {
+  const ProcessIdentity self = this_process();
+  for (uint32_t number = 0; number < segment_.header.geometry.clients_max; ++number) {
+    if (!try_record(number, self)) continue;
+    // Extents of fills that nobody counted as given up may lie about: let searches look once more.
+    segment_.control().disturbances.fetch_add(1);
+    process_->generation.store(fork_generation(), std::memory_order_release);
+    return {};
+  }
+  return failure(DC_ERROR_CLIENTS,
+                 "all %u client records are in use: close a client, or create the cache with a larger "
+                 "clients_max",
+                 segment_.header.geometry.clients_max);
+}
+
+// Takes record `number` if its client is provably gone and no other newcomer is at it.
+bool Clients::try_record(uint32_t number, const ProcessIdentity &self) {
+  ClientRecord &record = segment_.client(number);
+  const ClientWord word = look_after(number, ClientWord(record.word.load()));
+  if (word.life() == Life::live) return false;
+  if (word.life() == Life::dead) {
+    if (!death_proved(identity_of(record))) return false;
+    // Only now: the dead cannot claim any more.
+    hand_back_fills(number, word.epoch());
+  }
+  if (lock_exclusive(file_.get(), client_byte(number)) != LockResult::taken) return false;
+  if (record.word.load() != word.bits()) {
+    unlock(file_.get(), client_byte(number));
+    return false;
+  }
+  for (Word &name : record.names) name.store(0);
+  for (FillNote &note : record.fills) note.index_plus_one.store(0);
+  record.names_used.store(0);
+  record.pid.store(self.pid);
+  record.start_time.store(self.start_time);
+  record.pid_namespace.store(self.pid_namespace);
+  raise_to(segment_.control().clients_used, number + 1);
+  DC_FAULT_POINT("registering");
+  for (size_t c = 0; c < process_->baseline.size(); ++c) {
+    process_->baseline[c] = counted(record, static_cast<Counter>(c));
+  }
+  process_->life = {number, word.next_epoch()};
+  record.word.store(ClientWord(Life::live, word.next_epoch()).bits());
+  process_->record.store(&record, std::memory_order_release);
+  return true;
+}
+
+void Clients::hand_back_fills(uint32_t number, uint32_t epoch) {
+  for (const FillNote &note : segment_.client(number).fills) {
+    const uint64_t index_plus_one = note.index_plus_one.load();
+    if (index_plus_one == 0 || !segment_.valid_index(static_cast<int64_t>(index_plus_one - 1))) continue;
+    const int64_t index = static_cast<int64_t>(index_plus_one - 1);
+    // Bounded: a waiter can change the word once, by its bit; any other change means that the entry was taken.
+    while (true) {
+      const EntryWord seen(segment_.entry(index).load());
+      if (seen.state() != State::writing || seen.owner() != ClientLife{number, epoch}) break;
+      if (take_over(segment_, index, seen)) {
+        count(record(), Counter::takeovers);
+        break;
+      }
+    }
+  }
+}
+
+ClientWord Clients::look_after(uint32_t number, ClientWord word) {
+  if (word.life() != Life::live) return word;
+  if (record() && process_->life == ClientLife{number, word.epoch()}) return word;  // never its own byte
+  const int fd = checked_fd();
+  if (fd < 0 || probe(fd, client_byte(number)) != ProbeResult::free) return word;
+  DC_FAULT_POINT("probed-free");
+  Word &shared = segment_.client(number).word;
+  uint64_t seen = word.bits();
+  const ClientWord dead(Life::dead, word.epoch());
+  if (!shared.compare_exchange_strong(seen, dead.bits())) return ClientWord(seen);
+  DC_FAULT_POINT("declared-dead");
+  segment_.control().disturbances.fetch_add(1);
+  return dead;
+}
+
+bool Clients::is_gone(ClientLife owner) {
+  if (owner.client >= segment_.header.geometry.clients_max) return true;  // no such client: a damaged word
+  const ClientWord word = look_after(owner.client, ClientWord(segment_.client(owner.client).word.load()));
+  return word != ClientWord(Life::live, owner.epoch);
+}
+
+bool Clients::is_named(Place place) {
+  const uint64_t wanted = name_of(place);
+  const uint32_t used = std::min(segment_.control().clients_used.load(), segment_.header.geometry.clients_max);
+  for (uint32_t number = 0; number < used; ++number) {
+    const ClientRecord &record = segment_.client(number);
+    if (ClientWord(record.word.load()).life() == Life::free) continue;
+    const uint32_t names = std::min<uint32_t>(record.names_used.load(), static_cast<uint32_t>(record.names.size()));
+    for (uint32_t i = 0; i < names; ++i) {
+      if (record.names[i].load() != wanted) continue;
+      const ClientWord word = look_after(number, ClientWord(record.word.load()));
+      const bool proved = word.life() == Life::dead && death_proved(identity_of(record));
+      // The proof counts for the life that was read, so the record must still be in it.
+      if (!proved || ClientWord(record.word.load()) != word) return true;
+      break;
+    }
+  }
+  return false;
+}
+
+Status Clients::may_fill() {
+  generation();
+  const ClientRecord *own = record();
+  if (own && ClientWord(own->word.load()) == ClientWord(Life::live, process_->life.epoch) && checked_fd() >= 0)
+    return {};
+  if (!own) {
+    // A child whose first registration failed, for want of a descriptor or a record, may fare better now.
+    const std::lock_guard<std::mutex> lock(process_mutex());
+    return record() ? Status() : join();
+  }
+  return failure(DC_ERROR_UNREGISTERED,
+                 "process %d has lost its lock on the cache, because its descriptor was closed: it can go on reading, "
+                 "but not fill; close the cache and open it again",
+                 getpid());
+}
+
+Status Clients::take_fill_slot(uint32_t *slot) {
+  uint64_t taken = process_->fill_slots.load(std::memory_order_relaxed);
+  while (true) {
+    const uint32_t free = static_cast<uint32_t>(std::countr_one(taken));
+    if (free >= DC_FILLS_MAX) {
+      return failure(DC_ERROR_FILLS, "this process has %d open fills, the most that it may have", DC_FILLS_MAX);
+    }
+    if (!process_->fill_slots.compare_exchange_weak(taken, taken | uint64_t{1} << free, std::memory_order_acquire)) {
+      continue;
+    }
+    raise_to(record()->names_used, free + 1);
+    *slot = free;
+    return {};
+  }
+}
+
+void Clients::give_fill_slot(uint32_t slot) {
+  ClientRecord *own = record();
+  own->fills[slot].index_plus_one.store(0);
+  process_->fill_slots.fetch_and(~(uint64_t{1} << slot), std::memory_order_release);
+}
+
+void Clients::detach() {
+  if (!process_->descriptor_ready.load()) after_fork_in_child();
+  const int fd = checked_fd();
+  if (fd >= 0) unlock(fd, kAttachByte);
+}
+
+void Clients::retire() {
+  if (!process_) return;
+  unregister_fork_aware(this);
+  ClientRecord *own = record();
+  if (!own) return;
+  for (Word &name : own->names) name.store(0);
+  // It fails where this process was declared dead: the record then waits for the proof.
+  uint64_t expected = ClientWord(Life::live, process_->life.epoch).bits();
+  own->word.compare_exchange_strong(expected, ClientWord(Life::free, process_->life.epoch).bits());
+}
+
+// The child shares the parent's open file description, and with it the parent's locks: its descriptor must go, or the
+// parent would seem to live as long as the child does.
+void Clients::after_fork_in_child() noexcept {
+  char path[64] = "/proc/self/fd/";
+  const int old = checked_fd();
+  int renewed = -1;
+  if (old >= 0) {
+    const size_t prefix = std::strlen(path);
+    *std::to_chars(path + prefix, path + sizeof path - 1, old).ptr = '\0';
+    renewed = ::open(path, O_RDWR | O_CLOEXEC);
+  } else {
+    file_.release();
+  }
+  file_ = Descriptor(renewed);
+  process_->descriptor_ready.store(1);
+}
+
+uint32_t Clients::first_use() {
+  const std::lock_guard<std::mutex> lock(process_mutex());
+  if (const uint32_t generation = process_->generation.load()) return generation;
+  if (!process_->descriptor_ready.load()) after_fork_in_child();    // the fork bypassed the handlers
+  if (!join().ok()) process_->generation.store(fork_generation());  // it reads, and may_fill says why it cannot fill
+  return process_->generation.load();
+}
+
+}  // namespace ddpcache

@@ -1,0 +1,116 @@
+// The processes attached to a cache: how each registers, how its death is noticed, and what it names.
+//
+// A record's word:
+//
+//   from      to          who                                         by
+//   FREE e    LIVE e+1    a new client that holds the record's byte   store; the byte excludes every other writer
+//   DEAD e    LIVE e+1    the same, once the death of the old one is  store
+//                         proved and its fills are handed back
+//   LIVE e    DEAD e      anyone who probed the byte and found it     CAS from what was read before the probe
+//                         free
+//   LIVE e    FREE e      its owner, leaving                          CAS (it fails where the owner was declared dead)
+//
+// The byte is locked before LIVE is written and is never unlocked while it is LIVE, so LIVE over a free byte means that
+// the client is gone: dead, or running on without its lock. Whoever declares needs no lock, so that one who is stopped
+// while declaring stops nobody.
+//
+// A lost lock hands over entries only. Bytes are guarded by names: a client names an extent in its own record before it
+// touches it, then checks that the words that led there are unchanged; nobody takes a named extent. A dead client's names
+// count until its death is proved, since a process that lost its lock may still be writing.
+//
+//   EDGE name: the namer's store of the name and its later check, and a taker's change of the words and its later scan,
+//   are all seq_cst: either the scan sees the name, or the check sees the change.
+#pragma once
+
+#include "fork.hpp"
+#include "locks.hpp"
+#include "process.hpp"
+#include "segment.hpp"
+
+namespace ddpcache {
+
+class Clients final : public ForkAware {
+ public:
+  explicit Clients(const Segment &segment) : segment_(segment) {}
+  ~Clients();
+  Clients(const Clients &) = delete;
+  Clients &operator=(const Clients &) = delete;
+
+  // Takes over the cache's descriptor and memory for this process's state.
+  Status begin(Descriptor file);
+  // Locks the attach byte and registers. With process_mutex held, so that no fork comes in between.
+  Status join();
+  // Lets others see that this process has left the name; the record stays until `retire`.
+  void detach();
+  // Clears the record: nothing of the cache may be used any more. Never blocks.
+  void retire();
+
+  // The record of this process, or nullptr while it has none: an unregistered child reads, uncounted.
+  ClientRecord *record() const { return process_->record.load(std::memory_order_acquire); }
+  // Differs between a process and its forked children. Registers a child at its first use.
+  uint32_t generation() {
+    const uint32_t generation = process_->generation.load(std::memory_order_acquire);
+    return generation != 0 ? generation : first_use();
+  }
+  ClientLife life() const { return process_->life; }
+  // What this process's record had counted before it was this process's.
+  uint64_t baseline(Counter counter) const { return process_->baseline[static_cast<size_t>(counter)]; }
+  // DC_OK while this process may fill; else why not.
+  Status may_fill();
+
+  // The descriptor where it is still the cache's, else -1: the program may have closed it and used its number again.
+  int checked_fd() const { return refers_to(file_.get(), segment_.identity) ? file_.get() : -1; }
+
+  // True where the owner of a WRITING word is no more, so that the word may be taken. Declares it dead if need be.
+  bool is_gone(ClientLife owner);
+  // Whether any client that is not provably dead names this extent.
+  bool is_named(Place place);
+
+  // A free place for an open fill; DC_ERROR_FILLS where there is none.
+  Status take_fill_slot(uint32_t *slot);
+  void give_fill_slot(uint32_t slot);
+  bool has_open_fills() const { return process_->fill_slots.load(std::memory_order_relaxed) != 0; }
+
+  // Views and the closing of the handle, counted together so that exactly one caller sees the end of both.
+  void add_view() { process_->views.fetch_add(2, std::memory_order_relaxed); }
+  // True for the call that ends the last view of a closed handle.
+  bool drop_view() { return process_->views.fetch_sub(2, std::memory_order_acq_rel) == 3; }
+  // True where no view is left.
+  bool close_views() { return process_->views.fetch_or(1, std::memory_order_acq_rel) == 0; }
+
+  void after_fork_in_child() noexcept override;
+
+ private:
+  // Wiped in every child.
+  struct Process {
+    std::atomic<uint32_t> generation;  // 0: a child that has not used the cache yet
+    std::atomic<uint32_t> descriptor_ready;
+    std::atomic<ClientRecord *> record;
+    ClientLife life;
+    std::array<uint64_t, static_cast<size_t>(Counter::count)> baseline;
+    std::atomic<uint64_t> fill_slots;  // bit i: fill i is open
+    std::atomic<uint64_t> views;       // 2 * open views + closed
+  };
+
+  uint32_t first_use();
+  Status register_client();
+  bool try_record(uint32_t number, const ProcessIdentity &self);
+  void hand_back_fills(uint32_t number, uint32_t epoch);
+  // The word after a look at whether its client still lives.
+  ClientWord look_after(uint32_t number, ClientWord word);
+
+  const Segment &segment_;
+  Descriptor file_;
+  Process *process_ = nullptr;
+};
+
+// What a client has counted, over all lives of its record.
+uint64_t counted(const ClientRecord &record, Counter counter);
+
+// One more of what is counted, in this thread's own line of its client's record where there is one.
+void count(ClientRecord *record, Counter counter, uint64_t amount = 1);
+
+// Takes an entry from a client that is gone: CAS to EMPTY at the next generation, then wake. False where another did.
+bool take_over(const Segment &segment, int64_t index, EntryWord seen);
+
+}  // namespace ddpcache

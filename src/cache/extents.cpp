@@ -1,0 +1,173 @@
+#include "extents.hpp"
+
+#include <algorithm>
+
+#include "clock.hpp"
+#include "fault.hpp"
+#include "space.hpp"
+
+namespace ddpcache {
+namespace {
+
+constexpr uint64_t kSearchWords = 256;
+constexpr int64_t kSecond = 1'000'000'000;
+
+}  // namespace
+
+Status Extents::take(uint64_t record_bytes, int64_t index, uint32_t generation, Extent *extent) {
+  const ExtentWord mine = ExtentWord::owned(index, generation);
+  const uint32_t classes = static_cast<uint32_t>(segment_.layout.classes.size());
+  const uint32_t smallest = segment_.layout.class_for(record_bytes);
+  for (uint32_t c = smallest; c < classes; ++c) {
+    if (take_fresh(c, mine, extent) || search(c, mine, extent)) return {};
+    if (c != smallest) continue;
+    // Bounded by the steps: each round that goes on has seen one more step given to this class.
+    for (Status grown = grow(c); grown.code() != DC_FULL; grown = grow(c)) {
+      if (!grown.ok()) return grown;
+      if (take_fresh(c, mine, extent)) return {};
+    }
+  }
+  return DC_FULL;
+}
+
+bool Extents::looks_full(uint64_t record_bytes) const {
+  if (can_grow()) return false;
+  for (uint32_t c = segment_.layout.class_for(record_bytes); c < segment_.layout.classes.size(); ++c) {
+    const ClassLine &line = segment_.class_line(c);
+    const uint64_t cursor = line.cursor.load(std::memory_order_relaxed);
+    if (cursor == 0) continue;  // the class has no step
+    if (static_cast<uint32_t>(cursor) < segment_.layout.classes[c].slots) return false;
+    if (line.failed_freed.load() != events(line) + 1) return false;
+  }
+  return true;
+}
+
+// Extents past the cursor were never owned, so nobody can name them and no scan is needed.
+bool Extents::take_fresh(uint32_t size_class, ExtentWord mine, Extent *extent) {
+  Word &cursor = segment_.class_line(size_class).cursor;
+  uint64_t seen = cursor.load();
+  // Bounded by the step's slots: every failed CAS is another client's progress.
+  while (true) {
+    const Place place = {static_cast<uint32_t>((seen >> 32) - 1), static_cast<uint32_t>(seen)};
+    if (seen == 0 || !segment_.find_extent(place, extent) || extent->size_class != size_class) return false;
+    if (!cursor.compare_exchange_weak(seen, seen + 1)) continue;
+    DC_FAULT_POINT("cursor-moved");
+    uint64_t never = 0;
+    if (segment_.extent_word(place).compare_exchange_strong(never, mine.bits())) return true;
+    seen = cursor.load();  // a search was quicker
+  }
+}
+
+bool Extents::try_take(Place place, ExtentWord mine) {
+  Word &word = segment_.extent_word(place);
+  uint64_t seen = word.load();
+  const ExtentWord owned(seen);
+  if (!owned.never_owned()) {
+    if (!segment_.valid_index(owned.index())) return false;  // a damaged word: its extent stays out of use
+    const EntryWord entry(segment_.entry(owned.index()).load());
+    if (entry.generation() == owned.generation() && entry.state() != State::empty) return false;
+    if (clients_.is_named(place)) return false;  // EDGE name
+  }
+  return word.compare_exchange_strong(seen, mine.bits());
+}
+
+uint32_t Extents::steps_of(uint32_t size_class) const {
+  uint32_t steps = 0;
+  for (uint32_t s = 0; s < segment_.layout.steps; ++s) {
+    steps += segment_.step_word(s).load(std::memory_order_relaxed) == size_class + 1;
+  }
+  return steps;
+}
+
+bool Extents::search(uint32_t size_class, ExtentWord mine, Extent *extent) {
+  ClassLine &line = segment_.class_line(size_class);
+  const uint64_t now = events(line);
+  if (line.failed_freed.load() == now + 1) return false;
+  const uint64_t slots = segment_.layout.classes[size_class].slots;
+  const uint64_t words = slots * steps_of(size_class);
+  if (words == 0) return false;
+  if (line.cycle_freed.load() != now) {
+    line.cycle_start.store(line.searched_words.load());
+    line.cycle_freed.store(now);
+  }
+  const uint64_t begin = line.searched_words.fetch_add(kSearchWords);
+  // The class's steps in order, round and round, from word `skip` of them all until `left` words are seen.
+  uint64_t skip = begin % words;
+  uint64_t left = std::min(words, kSearchWords);
+  for (uint32_t passed = 0; left > 0 && passed < 2 * segment_.layout.steps; ++passed) {
+    const uint32_t step = passed % segment_.layout.steps;
+    if (segment_.step_word(step).load(std::memory_order_acquire) != size_class + 1) continue;  // EDGE step
+    if (skip >= slots) {
+      skip -= slots;
+      continue;
+    }
+    for (; skip < slots && left > 0; ++skip, --left) {
+      const Place place = {step, static_cast<uint32_t>(skip)};
+      if (!try_take(place, mine)) continue;
+      *extent = {size_class, place};
+      return true;
+    }
+    skip = 0;
+  }
+  // Harmless where another search moved the marks meanwhile: the next event begins a new round.
+  if (begin + kSearchWords - line.cycle_start.load() >= words) line.failed_freed.store(now + 1);
+  return false;
+}
+
+bool Extents::can_grow() const {
+  const ControlLine &control = segment_.control();
+  const int64_t failed_ns = control.no_space_ns.load(std::memory_order_relaxed);
+  if (failed_ns != 0 && now_ns() - failed_ns < kSecond) return false;
+  const uint32_t begin = std::min(control.next_step.load(std::memory_order_relaxed), segment_.layout.steps);
+  for (uint32_t s = begin; s < segment_.layout.steps; ++s) {
+    if (segment_.step_word(s).load(std::memory_order_relaxed) == 0) return true;
+  }
+  return false;
+}
+
+Status Extents::grow(uint32_t size_class) {
+  ControlLine &control = segment_.control();
+  if (!can_grow()) return DC_FULL;
+  Word &cursor = segment_.class_line(size_class).cursor;
+  uint64_t exhausted = cursor.load();
+  const Place current = {static_cast<uint32_t>((exhausted >> 32) - 1), static_cast<uint32_t>(exhausted)};
+  Extent ignored;
+  if (exhausted != 0 && segment_.find_extent(current, &ignored)) return {};  // another client has grown it already
+  for (uint32_t s = control.next_step.load(); s < segment_.layout.steps; ++s) {
+    if (segment_.step_word(s).load() != 0) continue;
+    Status status = reserve_step(s);
+    if (status.code() == DC_FULL) control.no_space_ns.store(now_ns());
+    if (!status.ok()) return status;
+    DC_FAULT_POINT("step-reserved");
+    uint64_t untaken = 0;
+    // EDGE step: whoever sees the step's class also sees it reserved.
+    if (!segment_.step_word(s).compare_exchange_strong(untaken, size_class + 1)) continue;
+    DC_FAULT_POINT("step-taken");
+    raise_to(control.next_step, s + 1);
+    // Where another client was quicker, a search finds this step's extents.
+    if (!cursor.compare_exchange_strong(exhausted, uint64_t{s + 1} << 32)) {
+      segment_.class_line(size_class).freed.fetch_add(segment_.layout.classes[size_class].slots);
+    }
+    return {};
+  }
+  return DC_FULL;
+}
+
+// Looking at free memory takes a dozen system calls, so a look is good for a second or a small part of what was free.
+Status Extents::reserve_step(uint32_t step) {
+  const int fd = clients_.checked_fd();
+  if (fd < 0) return failure(DC_ERROR_UNREGISTERED, "the cache's descriptor was closed: no memory can be reserved");
+  const uint64_t bytes = segment_.layout.step_bytes;
+  const int64_t now = now_ns();
+  uint64_t credit = credit_bytes_.load();
+  if (credit < bytes || now >= credit_until_ns_.load()) {
+    const uint64_t available = look_at_space(fd).available();
+    if (available < bytes) return DC_FULL;
+    credit_until_ns_.store(now + kSecond);
+    credit_bytes_.store(std::max(bytes, available / 64));
+  }
+  credit_bytes_.fetch_sub(std::min(bytes, credit_bytes_.load()));
+  return reserve(fd, segment_.step_offset(step), bytes);
+}
+
+}  // namespace ddpcache

@@ -1,0 +1,45 @@
+// Finding memory for a sample, in bounded time and without a free list.
+//
+// In the smallest class that holds the record, then in each larger one: the next never-owned extent at the class's
+// cursor; else, where extents were given up since a search last found nothing, a look at the next 256 words; else, in
+// the smallest class only, a new step for it. An extent is taken by one CAS on its word; a client that dies right after
+// has lost nothing, since the word then names an entry at another generation, or will once the entry is taken over.
+#pragma once
+
+#include "clients.hpp"
+#include "segment.hpp"
+
+namespace ddpcache {
+
+class Extents {
+ public:
+  Extents(const Segment &segment, Clients &clients) : segment_(segment), clients_(clients) {}
+
+  // Takes an extent of at least `record_bytes` for entry `index` at `generation`. DC_FULL where there is none.
+  Status take(uint64_t record_bytes, int64_t index, uint32_t generation, Extent *extent);
+
+  // Tells searches that an extent of this class was given up.
+  void note_freed(uint32_t size_class) { segment_.class_line(size_class).freed.fetch_add(1); }
+
+  // Whether nothing is left for any record of `record_bytes`, as far as the counts tell without a search.
+  bool looks_full(uint64_t record_bytes) const;
+
+ private:
+  bool take_fresh(uint32_t size_class, ExtentWord mine, Extent *extent);
+  bool search(uint32_t size_class, ExtentWord mine, Extent *extent);
+  bool try_take(Place place, ExtentWord mine);
+  // DC_OK where the class has a new step, or another client gave it one meanwhile; DC_FULL where it cannot.
+  Status grow(uint32_t size_class);
+  Status reserve_step(uint32_t step);
+  bool can_grow() const;
+  uint64_t events(const ClassLine &line) const { return line.freed.load() + segment_.control().disturbances.load(); }
+  uint32_t steps_of(uint32_t size_class) const;
+
+  const Segment &segment_;
+  Clients &clients_;
+  // Bytes that may be reserved before free memory is looked at again, and until when.
+  std::atomic<uint64_t> credit_bytes_{0};
+  std::atomic<int64_t> credit_until_ns_{0};
+};
+
+}  // namespace ddpcache

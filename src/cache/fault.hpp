@@ -1,0 +1,40 @@
+// Named crash points, in builds of the fault tests only: DDPCACHE_FAULT=POINT:ACTION[:NTH] kills, stops or delays the
+// process when it comes by that point for the NTH time (default 1).
+#pragma once
+
+#ifdef DDPCACHE_FAULTS
+
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <string>
+
+namespace ddpcache {
+
+inline void reach_fault_point(const char *point) {
+  const char *wish = std::getenv("DDPCACHE_FAULT");
+  if (!wish) return;
+  const std::string text = wish;
+  const size_t first = text.find(':');
+  if (first == std::string::npos || text.substr(0, first) != point) return;
+  const size_t second = text.find(':', first + 1);
+  const std::string action = text.substr(first + 1, second == std::string::npos ? second : second - first - 1);
+  static std::atomic<int> passes{0};
+  const int wanted = second == std::string::npos ? 1 : std::atoi(text.c_str() + second + 1);
+  if (++passes != wanted) return;
+  if (action == "kill") std::raise(SIGKILL);
+  if (action == "stop") std::raise(SIGSTOP);
+  if (action == "sleep") {
+    const timespec pause = {0, 300'000'000};
+    nanosleep(&pause, nullptr);
+  }
+}
+
+}  // namespace ddpcache
+
+#define DC_FAULT_POINT(name) ::ddpcache::reach_fault_point(name)
+#else
+#define DC_FAULT_POINT(name) static_cast<void>(0)
+#endif

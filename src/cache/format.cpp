@@ -1,0 +1,166 @@
+#include "format.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "hash.hpp"
+#include "integers.hpp"
+
+namespace ddpcache {
+namespace {
+
+constexpr char kMagic[8] = {'d', 'd', 'p', 'c', 'a', 'c', 'h', 'e'};
+
+// A step is its extents' words, then the extents, each part aligned to a line.
+uint64_t words_bytes(uint64_t slots) { return round_up(slots * sizeof(Word), kLineBytes); }
+
+SizeClass class_of_slots(uint64_t step_bytes, uint32_t slots) {
+  const uint64_t first = words_bytes(slots);
+  const uint64_t extent = first < step_bytes ? (step_bytes - first) / slots & ~(kLineBytes - 1) : 0;
+  return {slots, first, extent};
+}
+
+// How large a step should be for its own sake: large enough that reserving one is rare and 4,096 of them cover the
+// capacity, small enough that a cache has many.
+uint64_t preferred_step(uint64_t capacity) {
+  return std::max(ceil_div<uint64_t>(capacity, kStepsMax), std::min<uint64_t>(uint64_t{4} << 20, capacity / 64));
+}
+
+// All samples of one size: a step is cut so that nothing is left over but part of a page.
+void plan_fixed(const Geometry &geometry, Layout *layout) {
+  const uint64_t extent = round_up(geometry.sample_bytes, kLineBytes) + kFixedHeadBytes;
+  const uint64_t wanted = std::max(preferred_step(geometry.capacity_bytes), extent + kLineBytes);
+  const uint64_t slots_wanted = std::min<uint64_t>(kSlotsMax, wanted / (extent + sizeof(Word)));
+  const uint64_t step = round_up(
+      words_bytes(std::max<uint64_t>(1, slots_wanted)) + std::max<uint64_t>(1, slots_wanted) * extent, kPageBytes);
+  uint64_t slots = std::min<uint64_t>(kSlotsMax, (step - kLineBytes) / extent);
+  while (words_bytes(slots) + slots * extent > step) --slots;
+  layout->step_bytes = step;
+  layout->classes = {{static_cast<uint32_t>(slots), words_bytes(slots), extent}};
+}
+
+// Samples of any size: classes of n extents a step, n = 1 2 3, 4 5 6 7, 8 10 12 14, 16 20 24 28, ...: four per doubling,
+// and none leaves more than a line an extent unused in its step.
+void plan_variable(const Geometry &geometry, Layout *layout) {
+  const uint64_t largest = round_up(geometry.sample_bytes_max, kLineBytes) + kLargestHeadBytes + kLineBytes;
+  layout->step_bytes = round_up(std::max(preferred_step(geometry.capacity_bytes), largest), kPageBytes);
+  for (uint32_t slots = 1, stride = 1; slots <= kSlotsMax; slots += stride) {
+    if (slots >= 8 && (slots & (slots - 1)) == 0) stride = slots / 4;
+    const SizeClass size_class = class_of_slots(layout->step_bytes, slots);
+    if (size_class.extent_bytes < 2 * kLineBytes) break;
+    if (!layout->classes.empty() && size_class.extent_bytes == layout->classes.back().extent_bytes) continue;
+    layout->classes.push_back(size_class);
+  }
+  std::reverse(layout->classes.begin(), layout->classes.end());
+}
+
+}  // namespace
+
+uint32_t Layout::class_for(uint64_t record_bytes) const {
+  const auto fits = [](const SizeClass &c, uint64_t bytes) { return c.extent_bytes < bytes; };
+  return static_cast<uint32_t>(std::lower_bound(classes.begin(), classes.end(), record_bytes, fits) - classes.begin());
+}
+
+Status plan_layout(const Geometry &geometry, Layout *layout) {
+  constexpr uint64_t kCapacityMax = uint64_t{1} << 56;
+  if (geometry.length < 1 || geometry.length > DC_LENGTH_MAX) {
+    return failure(DC_ERROR_RANGE, "length %lld is not in 1..%lld", static_cast<long long>(geometry.length),
+                   static_cast<long long>(DC_LENGTH_MAX));
+  }
+  if (geometry.clients_max < 1 || geometry.clients_max > DC_CLIENTS_MAX) {
+    return failure(DC_ERROR_RANGE, "clients_max %u is not in 1..%d", geometry.clients_max, DC_CLIENTS_MAX);
+  }
+  if (geometry.sample_bytes > DC_SAMPLE_BYTES_MAX || geometry.sample_bytes_max > DC_SAMPLE_BYTES_MAX ||
+      geometry.sample_bytes_max < 1 || geometry.capacity_bytes > kCapacityMax) {
+    return failure(DC_ERROR_RANGE,
+                   "sample_bytes %llu, sample_bytes_max %llu or capacity_bytes %llu is out of range: samples have at "
+                   "most %lld bytes",
+                   static_cast<unsigned long long>(geometry.sample_bytes),
+                   static_cast<unsigned long long>(geometry.sample_bytes_max),
+                   static_cast<unsigned long long>(geometry.capacity_bytes),
+                   static_cast<long long>(DC_SAMPLE_BYTES_MAX));
+  }
+  *layout = Layout();
+  geometry.sample_bytes > 0 ? plan_fixed(geometry, layout) : plan_variable(geometry, layout);
+  layout->steps = static_cast<uint32_t>(std::min<uint64_t>(kStepsMax, geometry.capacity_bytes / layout->step_bytes));
+  if (layout->steps == 0) {
+    return failure(DC_ERROR_RANGE,
+                   "capacity_bytes %llu is too small: the largest sample (%llu bytes) needs a step of %llu bytes",
+                   static_cast<unsigned long long>(geometry.capacity_bytes),
+                   static_cast<unsigned long long>(geometry.sample_bytes_max),
+                   static_cast<unsigned long long>(layout->step_bytes));
+  }
+  layout->control_offset = kPageBytes;
+  layout->clients_offset = layout->control_offset + kControlBytes;
+  layout->entries_offset = layout->clients_offset + geometry.clients_max * sizeof(ClientRecord);
+  layout->steps_offset =
+      round_up(layout->entries_offset + static_cast<uint64_t>(geometry.length) * sizeof(Word), kLineBytes);
+  layout->arena_offset = round_up(layout->steps_offset + layout->steps * sizeof(Word), kPageBytes);
+  layout->file_bytes = layout->arena_offset + layout->arena_bytes();
+  return {};
+}
+
+uint64_t layout_hash() {
+  const uint64_t facts[] = {sizeof(Header),
+                            sizeof(ControlLine),
+                            sizeof(ClassLine),
+                            sizeof(ClientRecord),
+                            sizeof(StatsLine),
+                            kPageBytes,
+                            kControlBytes,
+                            kClassesMax,
+                            kStatsLines,
+                            kFixedHeadBytes,
+                            kLargestHeadBytes,
+                            kStepsMax,
+                            kSlotsMax,
+                            kGenerationBits,
+                            kClientBits,
+                            kEpochBits,
+                            offsetof(ClientRecord, fills),
+                            offsetof(ClientRecord, names),
+                            offsetof(ClientRecord, stats)};
+  return hash64(facts, sizeof facts, DC_FORMAT_VERSION);
+}
+
+void seal_header(Header *header) {
+  std::memcpy(header->magic, kMagic, sizeof kMagic);
+  header->format_version = DC_FORMAT_VERSION;
+  header->header_bytes = sizeof(Header);
+  header->layout_hash = layout_hash();
+  header->checksum = hash64(header, offsetof(Header, checksum));
+}
+
+Status check_header(const Header &header, uint64_t file_bytes, const std::string &subject, Layout *layout) {
+  const char *file = subject.c_str();
+  if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0) {
+    return failure(DC_ERROR_DAMAGED, "%s does not begin as a cache does", file);
+  }
+  if (header.format_version != DC_FORMAT_VERSION) {
+    return failure(DC_ERROR_FORMAT, "%s has format version %u, this library has %d", file, header.format_version,
+                   DC_FORMAT_VERSION);
+  }
+  if (header.header_bytes != sizeof(Header) || header.layout_hash != layout_hash()) {
+    return failure(DC_ERROR_FORMAT, "%s has layout %016llx, this library has %016llx", file,
+                   static_cast<unsigned long long>(header.layout_hash), static_cast<unsigned long long>(layout_hash()));
+  }
+  if (header.checksum != hash64(&header, offsetof(Header, checksum))) {
+    return failure(DC_ERROR_DAMAGED, "the header of %s does not have its checksum", file);
+  }
+  const auto ends = [](const char *text, size_t size) { return std::memchr(text, 0, size) != nullptr; };
+  if (!ends(header.uuid, sizeof header.uuid) || !ends(header.name, sizeof header.name) ||
+      header.fingerprint_bytes > DC_FINGERPRINT_BYTES_MAX || header.fingerprint[header.fingerprint_bytes] != '\0') {
+    return failure(DC_ERROR_DAMAGED, "the header of %s has text without an end", file);
+  }
+  if (const Status status = plan_layout(header.geometry, layout); !status.ok()) {
+    return failure(DC_ERROR_DAMAGED, "the header of %s is not possible: %s", file, status.message().c_str());
+  }
+  if (layout->file_bytes != file_bytes) {
+    return failure(DC_ERROR_DAMAGED, "%s has %llu bytes, its header asks for %llu", file,
+                   static_cast<unsigned long long>(file_bytes), static_cast<unsigned long long>(layout->file_bytes));
+  }
+  return {};
+}
+
+}  // namespace ddpcache

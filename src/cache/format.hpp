@@ -1,0 +1,159 @@
+// The bytes of a cache's file. docs/format.md is this in prose.
+//
+//     header (immutable) | control lines | client records | entries | step words | arena
+//
+// The header says what the cache is; everything else about the layout follows from it by `plan_layout`, so an attaching
+// process computes the layout itself and believes no offset that it reads.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "status.hpp"
+#include "words.hpp"
+
+namespace ddpcache {
+
+inline constexpr uint64_t kPageBytes = 4096;
+inline constexpr uint64_t kLineBytes = 64;
+inline constexpr uint32_t kStepsMax = 1u << kStepBits;
+inline constexpr uint32_t kSlotsMax = 1u << kSlotBits;
+inline constexpr uint32_t kClassesMax = 80;
+// Beside the arrays of an extent of fixed size: the head of a record of a few arrays with a short structure.
+inline constexpr uint64_t kFixedHeadBytes = 192;
+// Beside the largest sample in a step: its head with a structure of any length.
+inline constexpr uint64_t kLargestHeadBytes = DC_STRUCTURE_BYTES_MAX + 512;
+
+// The options that a cache was made with, resolved: no field is "default" any more.
+struct Geometry {
+  int64_t length;
+  uint64_t capacity_bytes;
+  uint64_t sample_bytes;  // 0: of any size
+  uint64_t sample_bytes_max;
+  uint32_t clients_max;
+  uint32_t reserved = 0;
+
+  friend bool operator==(const Geometry &, const Geometry &) = default;
+};
+
+struct Header {
+  char magic[8];
+  uint32_t format_version;
+  uint32_t header_bytes;
+  uint64_t layout_hash;  // of the sizes and constants that this library was compiled with
+  Geometry geometry;
+  uint64_t job_id;
+  int64_t created_unix_ns;
+  int32_t creator_pid;
+  uint32_t fingerprint_bytes;
+  char uuid[40];
+  char boot_id[40];
+  char name[208];
+  char fingerprint[1032];
+  uint64_t checksum;  // XXH3 of all before it
+};
+static_assert(sizeof(Header) <= kPageBytes);
+static_assert(sizeof(Header::name) > DC_NAME_BYTES_MAX && sizeof(Header::fingerprint) > DC_FINGERPRINT_BYTES_MAX);
+
+// One a cache: what changes but belongs to nobody.
+struct alignas(kLineBytes) ControlLine {
+  std::atomic<uint32_t> keep;          // set by any client that opened it to keep
+  std::atomic<uint32_t> clients_used;  // records from here on were never used
+  std::atomic<uint32_t> next_step;     // hint: steps before it are probably taken
+  std::atomic<uint32_t> unused;
+  std::atomic<int64_t> no_space_ns;  // when growing last failed; 0: never
+  Word disturbances;                 // attaches and deaths: each may have left extents that no count shows
+};
+
+// One a size class: hints for finding an extent. Wrong hints cost time or an early FULL, never a wrong extent.
+struct alignas(kLineBytes) ClassLine {
+  Word cursor;          // 1+step << 32 | slot of the next never-owned extent; 0: no step yet
+  Word searched_words;  // words looked at so far, over all searches: where the next goes on
+  Word freed;           // extents given up so far
+  Word cycle_start;     // searched_words when the search for the present `cycle_freed` began
+  Word cycle_freed;     // freed + disturbances that the present search round is for
+  Word failed_freed;    // 1 + (freed + disturbances) of the last round that found nothing
+};
+static_assert(sizeof(ControlLine) == kLineBytes && sizeof(ClassLine) == kLineBytes);
+
+inline constexpr uint64_t kControlBytes = 8192;
+static_assert(sizeof(ControlLine) + kClassesMax * sizeof(ClassLine) <= kControlBytes);
+
+// Counters of a client. A thread has a line to itself where there is one left, and then adds by plain stores.
+inline constexpr uint32_t kStatsLines = 8;
+inline constexpr uint32_t kSharedStatsLine = kStatsLines - 1;
+enum class Counter : uint32_t {
+  hits,
+  misses,
+  fills,
+  aborts,
+  waits,
+  timeouts,
+  bypasses,
+  takeovers,
+  bytes_filled,
+  bytes_copied,
+  bad,
+  count
+};
+struct alignas(2 * kLineBytes) StatsLine {
+  std::array<Word, 16> counters;
+};
+static_assert(static_cast<size_t>(Counter::count) <= 16);
+
+struct FillNote {
+  Word index_plus_one;  // 0: no fill; written before the claim, cleared after the entry is given up
+  std::atomic<int64_t> since_ns;
+};
+
+// One a client. Only its owner writes it, but for `word`, which others move from LIVE to DEAD.
+struct alignas(2 * kLineBytes) ClientRecord {
+  Word word;
+  std::atomic<uint64_t> start_time;
+  std::atomic<uint64_t> pid_namespace;
+  std::atomic<int32_t> pid;
+  std::atomic<uint32_t> names_used;  // names from here on were never used in this life
+  std::array<FillNote, DC_FILLS_MAX> fills;
+  std::array<Word, DC_FILLS_MAX> names;  // fill i names its extent in names[i]
+  std::array<StatsLine, kStatsLines> stats;
+};
+
+// A size class: `slots` extents of `extent_bytes` in each of its steps, after their words.
+struct SizeClass {
+  uint32_t slots;
+  uint64_t first_offset;  // of extent 0, from the step's start
+  uint64_t extent_bytes;
+};
+
+struct Layout {
+  uint64_t control_offset = 0;
+  uint64_t clients_offset = 0;
+  uint64_t entries_offset = 0;
+  uint64_t steps_offset = 0;
+  uint64_t arena_offset = 0;
+  uint64_t step_bytes = 0;
+  uint32_t steps = 0;
+  uint64_t file_bytes = 0;
+  std::vector<SizeClass> classes;  // smallest extents first
+
+  uint64_t arena_bytes() const { return step_bytes * steps; }
+  // The smallest class that holds `record_bytes`; classes.size() where none does.
+  uint32_t class_for(uint64_t record_bytes) const;
+  uint64_t largest_record() const { return classes.back().extent_bytes; }
+};
+
+// DC_ERROR_RANGE where the geometry is none that open would make. Pure arithmetic.
+Status plan_layout(const Geometry &geometry, Layout *layout);
+
+// The hash that `layout_hash` must have.
+uint64_t layout_hash();
+
+// Completes magic, versions and checksum.
+void seal_header(Header *header);
+
+// Whether a private copy of a header is sound and of this library's format; gives the layout.
+Status check_header(const Header &header, uint64_t file_bytes, const std::string &subject, Layout *layout);
+
+}  // namespace ddpcache

@@ -1,0 +1,252 @@
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "cache.hpp"
+#include "clock.hpp"
+#include "integers.hpp"
+
+namespace ddpcache {
+namespace {
+
+uint32_t clients_used(const Segment &segment) {
+  return std::min(segment.control().clients_used.load(), segment.header.geometry.clients_max);
+}
+
+// The walk of dc_cache_check. Others go on meanwhile, so a word that looks wrong is wrong only if it is still the same
+// after what it was compared with has been read.
+class Checker {
+ public:
+  Checker(const Segment &segment, Clients &clients, dc_cache_report *report)
+      : segment_(segment), clients_(clients), report_(report) {}
+
+  Status run() {
+    gather_clients();
+    for (int64_t index = 0; index < segment_.header.geometry.length; ++index) check_entry(index);
+    for (uint32_t step = 0; step < segment_.layout.steps; ++step) check_step(step);
+    return report_->violations == 0 ? Status() : Status(DC_ERROR_DAMAGED, first_violation_);
+  }
+
+ private:
+  [[gnu::format(printf, 2, 3)]] void violation(const char *format, ...) {
+    if (report_->violations++ > 0) return;
+    char text[256];
+    va_list arguments;
+    va_start(arguments, format);
+    std::vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    first_violation_ = text;
+  }
+
+  void gather_clients() {
+    for (uint32_t number = 0; number < clients_used(segment_); ++number) {
+      const ClientRecord &record = segment_.client(number);
+      const ClientWord word(record.word.load());
+      if (static_cast<uint64_t>(word.life()) > 2)
+        violation("client %u is in no state: word %016lx", number, word.bits());
+      if (word.life() == Life::free) continue;
+      ++report_->clients;
+      for (const Word &name : record.names) {
+        if (const uint64_t named = name.load()) names_.push_back(named);
+      }
+    }
+    std::sort(names_.begin(), names_.end());
+  }
+
+  void check_entry(int64_t index) {
+    const Word &shared = segment_.entry(index);
+    const EntryWord word(shared.load(std::memory_order_acquire));
+    const char *fault = nullptr;
+    switch (word.state()) {
+      case State::empty: break;
+      case State::bad: ++report_->entries_bad; break;
+      case State::writing:
+        ++(clients_.is_gone(word.owner()) ? report_->entries_orphaned : report_->entries_writing);
+        if (word.owner().client >= segment_.header.geometry.clients_max) fault = "is being filled by no client";
+        break;
+      case State::ready: {
+        ++report_->entries_ready;
+        Extent extent;
+        RecordGlance glance;
+        if (!segment_.find_extent(word.place(), &extent)) {
+          fault = "leads outside the reserved arena";
+        } else if (segment_.extent_word(word.place()).load() != ExtentWord::owned(index, word.generation()).bits()) {
+          fault = "leads to an extent that is not its own";
+        } else if (!glance_at_record(segment_.readable(extent), segment_.extent_bytes(extent), &glance)) {
+          fault = "leads to a record that is not sound";
+        }
+      }
+    }
+    if (fault && shared.load() == word.bits()) {
+      violation("entry %lld (word %016lx) %s", static_cast<long long>(index), word.bits(), fault);
+    }
+  }
+
+  void check_step(uint32_t step) {
+    const uint64_t word = segment_.step_word(step).load();
+    if (word == 0) return;
+    ++report_->steps_reserved;
+    if (word > segment_.layout.classes.size()) {
+      violation("step %u is of size class %lu, of %zu", step, word, segment_.layout.classes.size());
+      return;
+    }
+    for (uint32_t slot = 0; slot < segment_.layout.classes[word - 1].slots; ++slot) check_extent({step, slot});
+  }
+
+  void check_extent(Place place) {
+    const Word &shared = segment_.extent_word(place);
+    const ExtentWord word(shared.load(std::memory_order_acquire));
+    if (word.never_owned()) {
+      ++report_->extents_free;
+      return;
+    }
+    if (!segment_.valid_index(word.index())) {
+      violation("extent %u of step %u belongs to entry %lld, which does not exist", place.slot, place.step,
+                static_cast<long long>(word.index()));
+      return;
+    }
+    const Word &entry_word = segment_.entry(word.index());
+    const EntryWord entry(entry_word.load());
+    if (entry.generation() != word.generation() || entry.state() == State::empty) {
+      const bool named = std::binary_search(names_.begin(), names_.end(), name_of(place));
+      ++(named ? report_->extents_named : report_->extents_free);
+      return;
+    }
+    ++report_->extents_owned;
+    const bool elsewhere = entry.state() == State::ready && entry.place() != place;
+    if (elsewhere && entry_word.load() == entry.bits() && shared.load() == word.bits()) {
+      violation("extent %u of step %u belongs to entry %lld, which is stored elsewhere", place.slot, place.step,
+                static_cast<long long>(word.index()));
+    }
+  }
+
+  const Segment &segment_;
+  Clients &clients_;
+  dc_cache_report *report_;
+  std::vector<uint64_t> names_;
+  std::string first_violation_;
+};
+
+}  // namespace
+
+void Cache::info(dc_cache_info *info) {
+  const Header &header = segment_.header;
+  info->format_version = header.format_version;
+  info->length = header.geometry.length;
+  info->capacity_bytes = segment_.layout.arena_bytes();
+  info->sample_bytes = header.geometry.sample_bytes;
+  info->sample_bytes_max = header.geometry.sample_bytes_max;
+  info->step_bytes = segment_.layout.step_bytes;
+  info->steps = segment_.layout.steps;
+  info->file_bytes = segment_.layout.file_bytes;
+  info->control_bytes = segment_.layout.arena_offset;
+  info->job_id = header.job_id;
+  info->created_unix_ns = header.created_unix_ns;
+  info->creator_pid = header.creator_pid;
+  info->clients_max = header.geometry.clients_max;
+  info->clients_attached = 0;
+  for (uint32_t number = 0; number < clients_used(segment_); ++number) {
+    info->clients_attached += ClientWord(segment_.client(number).word.load()).life() != Life::free;
+  }
+  info->created = origin_.created;
+  info->adopted = origin_.adopted;
+  info->keep = segment_.control().keep.load();
+  std::memcpy(info->uuid, header.uuid, sizeof info->uuid);
+  std::memcpy(info->name, header.name, sizeof info->name);
+  std::memcpy(info->fingerprint, header.fingerprint, sizeof info->fingerprint);
+}
+
+void Cache::stats(int32_t scope, dc_cache_stats *stats) {
+  clients_.generation();
+  const auto total = [this](Counter counter) {
+    uint64_t sum = 0;
+    for (uint32_t number = 0; number < clients_used(segment_); ++number) {
+      sum += counted(segment_.client(number), counter);
+    }
+    return sum;
+  };
+  const auto wanted = [&](Counter counter) {
+    if (scope == DC_STATS_CACHE) return total(counter);
+    const ClientRecord *own = clients_.record();
+    return own ? counted(*own, counter) - clients_.baseline(counter) : 0;
+  };
+  stats->hits = wanted(Counter::hits);
+  stats->misses = wanted(Counter::misses);
+  stats->fills = wanted(Counter::fills);
+  stats->aborts = wanted(Counter::aborts);
+  stats->waits = wanted(Counter::waits);
+  stats->timeouts = wanted(Counter::timeouts);
+  stats->bypasses = wanted(Counter::bypasses);
+  stats->takeovers = wanted(Counter::takeovers);
+  stats->bytes_filled = wanted(Counter::bytes_filled);
+  stats->bytes_copied = wanted(Counter::bytes_copied);
+  const uint64_t bad = total(Counter::bad), filled = total(Counter::fills);
+  stats->resident = filled - std::min(filled, bad);
+  stats->reserved_bytes = 0;
+  struct stat properties;
+  const int fd = clients_.checked_fd();
+  if (fd >= 0 && fstat(fd, &properties) == 0) stats->reserved_bytes = static_cast<uint64_t>(properties.st_blocks) * 512;
+
+  stats->open_fills = 0;
+  stats->oldest_fill_age_ns = 0;
+  const int64_t now = now_ns();
+  for (uint32_t number = 0; number < clients_used(segment_); ++number) {
+    const ClientRecord &record = segment_.client(number);
+    if (ClientWord(record.word.load()).life() != Life::live) continue;
+    for (const FillNote &note : record.fills) {
+      if (note.index_plus_one.load() == 0) continue;
+      ++stats->open_fills;
+      stats->oldest_fill_age_ns = std::max(stats->oldest_fill_age_ns, now - note.since_ns.load());
+    }
+  }
+}
+
+Status Cache::check(dc_cache_report *report) {
+  clients_.generation();
+  return Checker(segment_, clients_, report).run();
+}
+
+Status estimate(const dc_cache_options &options, uint64_t sample_bytes, uint64_t *capacity, uint64_t *total) {
+  const uint64_t record_bytes = round_up(std::max<uint64_t>(sample_bytes, 1), kLineBytes) + kFixedHeadBytes;
+  if (sample_bytes > DC_SAMPLE_BYTES_MAX || (options.sample_bytes > 0 && sample_bytes > options.sample_bytes) ||
+      (options.sample_bytes_max > 0 && sample_bytes > options.sample_bytes_max)) {
+    return failure(DC_ERROR_TOO_LARGE,
+                   "a sample of %llu bytes is larger than sample_bytes %llu or sample_bytes_max %llu",
+                   static_cast<unsigned long long>(sample_bytes), static_cast<unsigned long long>(options.sample_bytes),
+                   static_cast<unsigned long long>(options.sample_bytes_max));
+  }
+  Geometry geometry = {options.length, 0, options.sample_bytes,
+                       options.sample_bytes_max ? options.sample_bytes_max : std::max<uint64_t>(sample_bytes, 1),
+                       options.clients_max ? options.clients_max : 1024};
+  // How a step is cut depends on the capacity, so the answer is approached from below.
+  uint64_t wanted = std::max<uint64_t>(record_bytes, static_cast<uint64_t>(std::max<int64_t>(options.length, 1)));
+  if (multiply_overflows(record_bytes, static_cast<uint64_t>(std::max<int64_t>(options.length, 1)), &wanted)) {
+    return failure(DC_ERROR_RANGE, "%lld samples of %llu bytes are more than any machine holds",
+                   static_cast<long long>(options.length), static_cast<unsigned long long>(sample_bytes));
+  }
+  for (int round = 0; round < 64; ++round) {
+    geometry.capacity_bytes = wanted;
+    Layout layout;
+    Status status = plan_layout(geometry, &layout);
+    if (status.code() == DC_ERROR_RANGE && layout.step_bytes > wanted) {
+      wanted = layout.step_bytes;
+      continue;
+    }
+    if (!status.ok()) return status;
+    const uint64_t slots = layout.classes[layout.class_for(record_bytes)].slots;
+    const uint64_t steps = ceil_div(static_cast<uint64_t>(options.length), slots);
+    if (steps <= layout.steps) {
+      *capacity = wanted;
+      *total = layout.file_bytes;
+      return {};
+    }
+    wanted = std::max(wanted + kPageBytes, steps * layout.step_bytes);
+  }
+  return failure(DC_ERROR_RANGE, "%lld samples of %llu bytes fit no layout", static_cast<long long>(options.length),
+                 static_cast<unsigned long long>(sample_bytes));
+}
+
+}  // namespace ddpcache

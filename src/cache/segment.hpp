@@ -1,0 +1,69 @@
+// A mapped cache file: typed access to its words, by a layout that this process computed itself.
+#pragma once
+
+#include "format.hpp"
+#include "mapping.hpp"
+
+namespace ddpcache {
+
+// An extent: its place and the size class of its step.
+struct Extent {
+  uint32_t size_class = 0;
+  Place place;
+};
+
+class Segment {
+ public:
+  Header header;  // a private copy
+  Layout layout;
+  FileIdentity identity;
+
+  Status map(int fd) {
+    Status status = Mapping::map(fd, layout.file_bytes, Mapping::Access::read_write, &writable_);
+    return status.ok() ? Mapping::map(fd, layout.file_bytes, Mapping::Access::read_only, &readable_) : status;
+  }
+
+  ControlLine &control() const { return at<ControlLine>(layout.control_offset); }
+  ClassLine &class_line(uint32_t size_class) const {
+    return at<ClassLine>(layout.control_offset + sizeof(ControlLine) + size_class * sizeof(ClassLine));
+  }
+  ClientRecord &client(uint32_t number) const {
+    return at<ClientRecord>(layout.clients_offset + number * sizeof(ClientRecord));
+  }
+  Word &entry(int64_t index) const {
+    return at<Word>(layout.entries_offset + static_cast<uint64_t>(index) * sizeof(Word));
+  }
+  Word &step_word(uint32_t step) const { return at<Word>(layout.steps_offset + step * sizeof(Word)); }
+  Word &extent_word(Place place) const { return at<Word>(step_offset(place.step) + place.slot * sizeof(Word)); }
+
+  // False for a place outside the arena, in a step that is not reserved, or of no class: such a word is damaged.
+  bool find_extent(Place place, Extent *extent) const {
+    if (place.step >= layout.steps) return false;
+    const uint64_t word = step_word(place.step).load(std::memory_order_acquire);
+    if (word == 0 || word > layout.classes.size()) return false;
+    *extent = {static_cast<uint32_t>(word - 1), place};
+    return place.slot < layout.classes[word - 1].slots;
+  }
+
+  uint64_t extent_bytes(const Extent &extent) const { return layout.classes[extent.size_class].extent_bytes; }
+  const uint8_t *readable(const Extent &extent) const { return readable_.data() + extent_offset(extent); }
+  uint8_t *writable(const Extent &extent) const { return writable_.data() + extent_offset(extent); }
+  uint64_t step_offset(uint32_t step) const { return layout.arena_offset + step * layout.step_bytes; }
+
+  bool valid_index(int64_t index) const { return index >= 0 && index < header.geometry.length; }
+
+ private:
+  template <typename T>
+  T &at(uint64_t offset) const {
+    return *reinterpret_cast<T *>(writable_.data() + offset);
+  }
+  uint64_t extent_offset(const Extent &extent) const {
+    const SizeClass &c = layout.classes[extent.size_class];
+    return step_offset(extent.place.step) + c.first_offset + extent.place.slot * c.extent_bytes;
+  }
+
+  Mapping writable_;
+  Mapping readable_;
+};
+
+}  // namespace ddpcache

@@ -1,0 +1,131 @@
+#include "files.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "ddpcache/cache.h"
+
+namespace ddpcache {
+
+void Descriptor::reset() {
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = -1;
+}
+
+bool refers_to(int fd, const FileIdentity &identity) {
+  struct stat properties;
+  return fd >= 0 && fstat(fd, &properties) == 0 && FileIdentity{properties.st_dev, properties.st_ino} == identity;
+}
+
+Status check_name(const char *name) {
+  if (!name) return failure(DC_ERROR_ARGUMENT, "the cache name is NULL");
+  const size_t length = strnlen(name, DC_NAME_BYTES_MAX + 1);
+  const auto allowed = [](unsigned char c) { return c < 128 && (std::isalnum(c) || c == '.' || c == '_' || c == '-'); };
+  if (length >= 1 && length <= DC_NAME_BYTES_MAX && std::all_of(name, name + length, allowed)) return {};
+  return failure(DC_ERROR_NAME, "the cache name \"%.*s\"%s is not 1 to %d characters of A-Z a-z 0-9 . _ -",
+                 static_cast<int>(length), name, length > DC_NAME_BYTES_MAX ? "..." : "", DC_NAME_BYTES_MAX);
+}
+
+Status Directory::open(const char *path, Directory *directory) {
+  directory->path_ = path ? path : "/dev/shm";
+  directory->fd_ = Descriptor(::open(directory->path_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!directory->fd_.valid()) return system_failure("open", directory->path_, errno);
+  struct statfs properties;
+  if (fstatfs(directory->fd(), &properties) != 0) return system_failure("fstatfs", directory->path_, errno);
+  if (properties.f_type != TMPFS_MAGIC) {
+    return failure(DC_ERROR_UNSUPPORTED, "%s is not on a tmpfs (its file system type is 0x%lx): caches live in memory",
+                   directory->path_.c_str(), static_cast<unsigned long>(properties.f_type));
+  }
+  return {};
+}
+
+std::string Directory::lock_file() { return "ddpcache." + std::to_string(geteuid()); }
+
+std::string Directory::cache_file(const std::string &name) { return lock_file() + "." + name; }
+
+Status Directory::create_unnamed(Descriptor *file) const {
+  // O_TMPFILE wants a path, not an O_PATH descriptor with an empty name.
+  const std::string self = "/proc/self/fd/" + std::to_string(fd());
+  *file = Descriptor(::open(self.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (!file->valid()) *file = Descriptor(::open(path_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (!file->valid()) return system_failure("open(O_TMPFILE)", path_, errno);
+  // The umask can only have taken bits away.
+  if (fchmod(file->get(), 0600) != 0) return system_failure("fchmod", path_, errno);
+  return {};
+}
+
+Status Directory::link(const Descriptor &file, const std::string &name) const {
+  const std::string self = "/proc/self/fd/" + std::to_string(file.get());
+  if (linkat(AT_FDCWD, self.c_str(), fd(), name.c_str(), AT_SYMLINK_FOLLOW) == 0) return {};
+  if (errno == EEXIST) return DC_PRESENT;
+  return system_failure("linkat", described(name), errno);
+}
+
+Status Directory::open_checked(const std::string &name, Descriptor *file, struct stat *properties) const {
+  // O_NONBLOCK keeps the open of a FIFO from waiting for a writer.
+  *file = Descriptor(openat(fd(), name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  const int reason = errno;
+  const std::string subject = described(name);
+  if (!file->valid()) {
+    if (reason == ENOENT) return failure(DC_ERROR_NOT_FOUND, "no cache at %s", subject.c_str());
+    if (reason == ELOOP) return failure(DC_ERROR_PERMISSION, "%s is a symbolic link: refused", subject.c_str());
+    if (reason == EISDIR || reason == ENXIO || reason == EACCES || reason == EPERM) {
+      return failure(DC_ERROR_PERMISSION, "%s cannot be a cache of this user: %s", subject.c_str(), strerror(reason));
+    }
+    return system_failure("open", subject, reason);
+  }
+  if (fstat(file->get(), properties) != 0) return system_failure("fstat", subject, errno);
+  if (!S_ISREG(properties->st_mode)) {
+    return failure(DC_ERROR_PERMISSION, "%s is not a regular file (mode 0%o): refused", subject.c_str(),
+                   properties->st_mode);
+  }
+  if (properties->st_uid != geteuid()) {
+    return failure(DC_ERROR_PERMISSION, "%s belongs to user %u, not to user %u: refused", subject.c_str(),
+                   properties->st_uid, geteuid());
+  }
+  if (properties->st_nlink > 1) {
+    return failure(DC_ERROR_PERMISSION, "%s has %lu hard links, not 1: refused", subject.c_str(),
+                   static_cast<unsigned long>(properties->st_nlink));
+  }
+  return {};
+}
+
+bool Directory::leads_to(const std::string &name, const FileIdentity &identity) const {
+  struct stat properties;
+  return fstatat(fd(), name.c_str(), &properties, AT_SYMLINK_NOFOLLOW) == 0 &&
+         FileIdentity{properties.st_dev, properties.st_ino} == identity;
+}
+
+Status Directory::remove(const std::string &name) const {
+  if (unlinkat(fd(), name.c_str(), 0) == 0) return {};
+  if (errno == ENOENT) return failure(DC_ERROR_NOT_FOUND, "no cache at %s", described(name).c_str());
+  return system_failure("unlink", described(name), errno);
+}
+
+Status Directory::list(std::vector<std::string> *names) const {
+  Descriptor readable(openat(fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!readable.valid()) return system_failure("open", path_, errno);
+  const std::unique_ptr<DIR, int (*)(DIR *)> stream(fdopendir(readable.get()), closedir);
+  if (!stream) return system_failure("fdopendir", path_, errno);
+  readable.release();  // the stream closes it
+  const std::string prefix = cache_file("");
+  while (const dirent *entry = readdir(stream.get())) {
+    const std::string file = entry->d_name;
+    if (file.starts_with(prefix) && check_name(file.c_str() + prefix.size()).ok()) {
+      names->push_back(file.substr(prefix.size()));
+    }
+  }
+  std::sort(names->begin(), names->end());
+  return {};
+}
+
+}  // namespace ddpcache

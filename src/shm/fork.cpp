@@ -1,0 +1,93 @@
+#include "fork.hpp"
+
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include <atomic>
+
+namespace ddpcache {
+// Neither is ever destroyed: threads may use caches while static objects go.
+std::mutex &process_mutex() {
+  static std::mutex *const mutex = new std::mutex;
+  return *mutex;
+}
+
+class Registry {
+ public:
+  static Registry &get() {
+    static Registry *const registry = new Registry;
+    return *registry;
+  }
+
+  void add(ForkAware *object) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    object->previous_ = nullptr;
+    object->next_ = first_;
+    if (first_) first_->previous_ = object;
+    first_ = object;
+  }
+
+  void remove(ForkAware *object) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    (object->previous_ ? object->previous_->next_ : first_) = object->next_;
+    if (object->next_) object->next_->previous_ = object->previous_;
+  }
+
+ private:
+  // It fails for want of memory only, and then wiped pages still tell a child what it is.
+  Registry() { static_cast<void>(pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child)); }
+
+  static void before_fork() {
+    process_mutex().lock();
+    get().mutex_.lock();
+  }
+  static void after_fork_in_parent() {
+    get().mutex_.unlock();
+    process_mutex().unlock();
+  }
+  static void after_fork_in_child() {
+    for (ForkAware *object = get().first_; object; object = object->next_) object->after_fork_in_child();
+    after_fork_in_parent();
+  }
+
+  std::mutex mutex_;
+  ForkAware *first_ = nullptr;
+};
+
+void register_fork_aware(ForkAware *object) { Registry::get().add(object); }
+void unregister_fork_aware(ForkAware *object) { Registry::get().remove(object); }
+
+namespace {
+
+// Survives a fork, so that a child numbers itself after its parent.
+std::atomic<uint32_t> last_generation{0};
+
+std::atomic<uint32_t> *generation_page() {
+  static std::atomic<uint32_t> *const page = static_cast<std::atomic<uint32_t> *>(wiped_on_fork(4096));
+  return page;
+}
+
+}  // namespace
+
+void *wiped_on_fork(size_t bytes) {
+  void *page = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return nullptr;
+  if (madvise(page, bytes, MADV_WIPEONFORK) == 0) return page;
+  munmap(page, bytes);
+  return nullptr;
+}
+
+void release_wiped(void *page, size_t bytes) {
+  if (page) munmap(page, bytes);
+}
+
+uint32_t fork_generation() {
+  std::atomic<uint32_t> *page = generation_page();
+  if (!page) return 1;  // without the page no cache can be opened either
+  uint32_t generation = page->load(std::memory_order_relaxed);
+  if (generation != 0) return generation;
+  const uint32_t next = last_generation.fetch_add(1, std::memory_order_relaxed) + 1;
+  return page->compare_exchange_strong(generation, next, std::memory_order_relaxed) ? next : generation;
+}
+
+}  // namespace ddpcache

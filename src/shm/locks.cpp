@@ -1,0 +1,90 @@
+#include "locks.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <fstream>
+
+#include "clock.hpp"
+
+namespace ddpcache {
+namespace {
+
+// The pid that holds a flock on this file, as /proc/locks has it; 0 where it does not say.
+int flock_holder(const struct stat &file) {
+  char wanted[64];
+  std::snprintf(wanted, sizeof wanted, "%02x:%02x:%lu", major(file.st_dev), minor(file.st_dev),
+                static_cast<unsigned long>(file.st_ino));
+  std::ifstream locks("/proc/locks");
+  for (std::string line; std::getline(locks, line);) {
+    int pid = 0;
+    char identity[64] = "";
+    if (std::sscanf(line.c_str(), "%*s FLOCK %*s %*s %d %63s", &pid, identity) == 2 &&
+        identity == std::string(wanted)) {
+      return pid;
+    }
+  }
+  return 0;
+}
+
+LockResult set_lock(int fd, int64_t byte, short kind) {
+  struct flock request = {};
+  request.l_type = kind;
+  request.l_whence = SEEK_SET;
+  request.l_start = byte;
+  request.l_len = 1;
+  if (fcntl(fd, F_OFD_SETLK, &request) == 0) return LockResult::taken;
+  return errno == EAGAIN || errno == EACCES ? LockResult::held_by_other : LockResult::failed;
+}
+
+}  // namespace
+
+Status NameLock::acquire(const Directory &directory, int64_t deadline_ns, NameLock *lock) {
+  const std::string name = Directory::lock_file();
+  const std::string subject = directory.described(name);
+  Descriptor file(openat(directory.fd(), name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
+  struct stat properties;
+  if (!file.valid() || fstat(file.get(), &properties) != 0) return system_failure("open", subject, errno);
+  if (!S_ISREG(properties.st_mode) || properties.st_uid != geteuid()) {
+    return failure(DC_ERROR_PERMISSION, "%s is not a regular file of user %u: refused", subject.c_str(), geteuid());
+  }
+  for (int64_t pause_ns = 50'000;; pause_ns = std::min<int64_t>(2 * pause_ns, 5'000'000)) {
+    if (flock(file.get(), LOCK_EX | LOCK_NB) == 0) {
+      lock->file_ = std::move(file);
+      return {};
+    }
+    if (errno != EWOULDBLOCK && errno != EINTR) return system_failure("flock", subject, errno);
+    if (now_ns() >= deadline_ns) {
+      const int holder = flock_holder(properties);
+      return holder > 0 ? failure(DC_ERROR_LOCKED, "%s is held by process %d, and still was at the deadline",
+                                  subject.c_str(), holder)
+                        : failure(DC_ERROR_LOCKED,
+                                  "%s is held by a process that this one cannot see, and still was at "
+                                  "the deadline",
+                                  subject.c_str());
+    }
+    const timespec pause = {0, pause_ns};
+    nanosleep(&pause, nullptr);
+  }
+}
+
+LockResult lock_exclusive(int fd, int64_t byte) { return set_lock(fd, byte, F_WRLCK); }
+LockResult lock_shared(int fd, int64_t byte) { return set_lock(fd, byte, F_RDLCK); }
+void unlock(int fd, int64_t byte) { set_lock(fd, byte, F_UNLCK); }
+
+ProbeResult probe(int fd, int64_t byte) {
+  struct flock request = {};
+  request.l_type = F_WRLCK;
+  request.l_whence = SEEK_SET;
+  request.l_start = byte;
+  request.l_len = 1;
+  if (fcntl(fd, F_OFD_GETLK, &request) != 0) return ProbeResult::failed;
+  return request.l_type == F_UNLCK ? ProbeResult::free : ProbeResult::held;
+}
+
+}  // namespace ddpcache

@@ -1,0 +1,39 @@
+// A file's bytes in memory, read only or writable.
+#pragma once
+
+#include <boost/interprocess/mapped_region.hpp>
+#include <cstdint>
+
+#include "status.hpp"
+
+namespace ddpcache {
+
+class Mapping {
+ public:
+  enum class Access { read_only, read_write };
+
+  Mapping() = default;
+
+  // Maps `bytes` from the file's start, shared. The descriptor may be closed afterwards.
+  static Status map(int fd, uint64_t bytes, Access access, Mapping *mapping) {
+    namespace ipc = boost::interprocess;
+    struct File {
+      int fd;
+      ipc::mapping_handle_t get_mapping_handle() const { return {fd, false}; }
+    };
+    try {
+      mapping->region_ = ipc::mapped_region(File{fd}, access == Access::read_only ? ipc::read_only : ipc::read_write, 0,
+                                            static_cast<size_t>(bytes));
+      return {};
+    } catch (const ipc::interprocess_exception &error) {
+      return failure(DC_ERROR_SYSTEM, "mmap of %llu bytes: %s", static_cast<unsigned long long>(bytes), error.what());
+    }
+  }
+
+  uint8_t *data() const { return static_cast<uint8_t *>(region_.get_address()); }
+
+ private:
+  boost::interprocess::mapped_region region_;
+};
+
+}  // namespace ddpcache
