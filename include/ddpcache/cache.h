@@ -280,7 +280,8 @@ DC_API int32_t dc_cache_load(dc_cache *cache, int64_t index, dc_loader loader, v
  *
  *  @param timeout_ns  how long to wait for another filler, >= 0
  *  @param fill        receives the fill, which dc_cache_fill_commit or dc_cache_fill_abort ends on the same thread
- *  @return DC_OK (claimed); DC_PRESENT (filled already, also by the one waited for); DC_BUSY, DC_INTERRUPTED;
+ *  @return DC_OK (claimed); DC_PRESENT (filled already, also by the one waited for); DC_BUSY, DC_INTERRUPTED; DC_FULL for
+ *          an entry that was given up because its record was damaged;
  *          DC_ERROR_RECURSION, DC_ERROR_FILLS, DC_ERROR_RANGE, DC_ERROR_ARGUMENT, DC_ERROR_UNREGISTERED.
  *  Blocks for up to timeout_ns. @since 0.1 */
 DC_API int32_t dc_cache_fill_begin(dc_cache *cache, int64_t index, int64_t timeout_ns, dc_fill **fill);

@@ -112,7 +112,9 @@ uint64_t cgroup_headroom(const std::string &root) {
 Space look_at_space(int fd, const std::string &root) {
   Space space;
   struct statvfs properties;
-  if (fstatvfs(fd, &properties) == 0) space.file_system = uint64_t{properties.f_bavail} * properties.f_frsize;
+  // A tmpfs mounted without a limit says that it has no blocks at all.
+  if (fstatvfs(fd, &properties) == 0 && properties.f_blocks > 0)
+    space.file_system = uint64_t{properties.f_bavail} * properties.f_frsize;
   space.cgroup = cgroup_headroom(root);
   const uint64_t kilobytes = value_of(root + "/proc/meminfo", "MemAvailable:");
   if (kilobytes != kUnlimited) space.machine = kilobytes * 1024;
