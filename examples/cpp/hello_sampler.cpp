@@ -4,64 +4,35 @@
 // a machine's samples stay the same while their order changes: what it cached in epoch 0 it reads again in epoch 1.
 //
 //     c++ -std=c++17 hello_sampler.cpp $(pkg-config --cflags --libs ddpcache) -o hello_sampler
-#include <ddpcache/ddpcache.h>
-
 #include <cstdio>
+#include <ddpcache/ddpcache.hpp>
+#include <exception>
 #include <iostream>
-#include <memory>
-#include <stdexcept>
-#include <utility>
 #include <vector>
 
 namespace {
 
-constexpr int64_t kLength = 18, kEpochs = 3;
-constexpr uint32_t kNodes = 2, kRanksPerNode = 2;
+constexpr std::int64_t kLength = 18, kEpochs = 3;
+constexpr std::uint32_t kNodes = 2, kRanksPerNode = 2;
 
-struct Close {
-  void operator()(dc_sampler *sampler) const { dc_sampler_close(sampler); }
-};
-using Sampler = std::unique_ptr<dc_sampler, Close>;
-
-void check(int32_t status, const dc_error &error) {
-  if (status != DC_OK) throw std::runtime_error(error.message);
-}
-
-Sampler open_sampler(uint32_t node, uint32_t local_rank) {
-  dc_sampler_options options;
-  dc_sampler_options_init(&options, sizeof options);
-  options.length = kLength;
+ddpcache::Sampler open_sampler(std::uint32_t node, std::uint32_t local_rank) {
+  ddpcache::SamplerOptions options(kLength);
   options.seed = 7;
   options.node = node;
   options.nodes = kNodes;
   options.local_rank = local_rank;
   options.local_size = kRanksPerNode;
-
-  dc_error error;
-  dc_sampler *sampler = nullptr;
-  check(dc_sampler_open(&options, &sampler, &error), error);
-  return Sampler(sampler);
+  return ddpcache::Sampler(options);
 }
 
-// All indices of an epoch at once, as a batch sampler reads them, and how many of them are no repeats.
-std::pair<std::vector<int64_t>, int64_t> read_epoch(dc_sampler *sampler, int64_t epoch) {
-  dc_error error;
-  int64_t size = 0, real_size = 0;
-  check(dc_sampler_set_epoch(sampler, epoch, &error), error);
-  check(dc_sampler_real_size(sampler, &real_size, &error), error);
-  dc_sampler_size(sampler, &size);
-
-  std::vector<int64_t> indices(static_cast<size_t>(size));
-  check(dc_sampler_read(sampler, 0, indices.data(), size, &error), error);
-  return {indices, real_size};
-}
-
-void show(int64_t epoch, uint32_t rank, dc_sampler *sampler) {
-  const auto [indices, real_size] = read_epoch(sampler, epoch);
+void print_epoch(ddpcache::Sampler &sampler, std::uint32_t rank, std::int64_t epoch) {
+  sampler.set_epoch(epoch);
   std::printf("epoch %d  node %u  rank %u:", int(epoch), rank / kRanksPerNode, rank % kRanksPerNode);
-  for (int64_t position = 0; position < int64_t(indices.size()); ++position) {
-    // Beyond real_size there are repeats, which give every rank the same number of samples.
-    std::printf(position < real_size ? " %2d" : " (%d)", int(indices[size_t(position)]));
+  std::int64_t position = 0;
+  // All indices at once, as a batch sampler reads them. Beyond real_size there are repeats, which give every rank the
+  // same number of samples.
+  for (std::int64_t index : sampler.read(0, sampler.size())) {
+    std::printf(position++ < sampler.real_size() ? " %2d" : " (%d)", int(index));
   }
   std::printf("\n");
 }
@@ -69,12 +40,12 @@ void show(int64_t epoch, uint32_t rank, dc_sampler *sampler) {
 }  // namespace
 
 int main() try {
-  std::vector<Sampler> samplers;
-  for (uint32_t rank = 0; rank < kNodes * kRanksPerNode; ++rank) {
+  std::vector<ddpcache::Sampler> samplers;
+  for (std::uint32_t rank = 0; rank < kNodes * kRanksPerNode; ++rank) {
     samplers.push_back(open_sampler(rank / kRanksPerNode, rank % kRanksPerNode));
   }
-  for (int64_t epoch = 0; epoch < kEpochs; ++epoch) {
-    for (uint32_t rank = 0; rank < samplers.size(); ++rank) show(epoch, rank, samplers[rank].get());
+  for (std::int64_t epoch = 0; epoch < kEpochs; ++epoch) {
+    for (std::uint32_t rank = 0; rank < samplers.size(); ++rank) print_epoch(samplers[rank], rank, epoch);
   }
   return 0;
 } catch (const std::exception &reason) {

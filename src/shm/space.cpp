@@ -91,7 +91,8 @@ std::string own_group(const std::string &root, bool version2) {
   for (std::string line; std::getline(file, line);) {
     const size_t first = line.find(':'), second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    std::string controllers = ",";
+    controllers.append(line, first + 1, second - first - 1).append(",");
     if (version2 ? controllers == ",," : controllers.find(",memory,") != std::string::npos)
       return line.substr(second + 1);
   }

@@ -1,0 +1,130 @@
+// The `ddpcache` command: what caches there are, what is in them, and removing them.
+#include <CLI/CLI.hpp>
+#include <cinttypes>
+#include <cstdio>
+#include <ddpcache/ddpcache.hpp>
+#include <string>
+#include <vector>
+
+#include "space.hpp"
+
+namespace {
+
+using ddpcache::readable_bytes;
+
+struct Place {
+  std::string directory;
+  const char *c_str() const { return directory.empty() ? nullptr : directory.c_str(); }
+};
+
+std::vector<std::string> names_in(const Place &place) {
+  std::string text;
+  std::uint64_t needed = 0;
+  dc_error error;
+  // Another process may add a name between the calls.
+  std::int32_t status = dc_cache_list(place.c_str(), nullptr, 0, &needed, &error);
+  while (status == DC_ERROR_BUFFER) {
+    text.resize(needed);
+    status = dc_cache_list(place.c_str(), reinterpret_cast<std::uint8_t *>(text.data()), text.size(), &needed, &error);
+  }
+  if (status != DC_OK) throw ddpcache::Error(status, error.message);
+  text.resize(needed);
+  std::vector<std::string> names;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = text.find('\n', begin);
+    names.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return names;
+}
+
+void list(const Place &place) {
+  for (const std::string &name : names_in(place)) {
+    try {
+      const ddpcache::Cache cache(name, place.directory);
+      const dc_cache_info info = cache.info();
+      const dc_cache_stats stats = cache.stats();
+      std::printf("%-32s %" PRIu64 " of %" PRId64 " samples, %s of %s, %u clients%s\n", name.c_str(), stats.resident,
+                  info.length, readable_bytes(stats.reserved_bytes).c_str(), readable_bytes(info.file_bytes).c_str(),
+                  info.clients_attached - 1, info.keep ? ", kept" : "");
+    } catch (const ddpcache::Error &error) {
+      std::printf("%-32s %s\n", name.c_str(), error.what());
+    }
+  }
+}
+
+void show(const std::string &name, const Place &place) {
+  const ddpcache::Cache cache(name, place.directory);
+  const dc_cache_info i = cache.info();
+  const dc_cache_stats s = cache.stats();
+  std::printf("name          %s\nuuid          %s\nfingerprint   %s\nformat        %u\n", i.name, i.uuid, i.fingerprint,
+              i.format_version);
+  std::printf("samples       %" PRIu64 " of %" PRId64 ", each at most %s\n", s.resident, i.length,
+              readable_bytes(i.sample_bytes_max).c_str());
+  std::printf("memory        %s reserved of %s, in steps of %s\n", readable_bytes(s.reserved_bytes).c_str(),
+              readable_bytes(i.file_bytes).c_str(), readable_bytes(i.step_bytes).c_str());
+  std::printf("clients       %u beside this one, of %u\nkept          %s\ncreator       process %d\n",
+              i.clients_attached - 1, i.clients_max, i.keep ? "yes" : "no", i.creator_pid);
+  std::printf("hits          %" PRIu64 "\nmisses        %" PRIu64 "\nfills         %" PRIu64 "\naborts        %" PRIu64
+              "\nwaits         %" PRIu64 "\ntime-outs     %" PRIu64 "\nbypasses      %" PRIu64
+              "\ntakeovers     %" PRIu64 "\n",
+              s.hits, s.misses, s.fills, s.aborts, s.waits, s.timeouts, s.bypasses, s.takeovers);
+  std::printf("filled        %s\ncopied out    %s\nopen fills    %u, the oldest for %.3f s\n",
+              readable_bytes(s.bytes_filled).c_str(), readable_bytes(s.bytes_copied).c_str(), s.open_fills,
+              static_cast<double>(s.oldest_fill_age_ns) / 1e9);
+}
+
+void check(const std::string &name, const Place &place) {
+  const dc_cache_report r = ddpcache::Cache(name, place.directory).check();
+  std::printf("sound: %" PRIu64 " ready, %" PRIu64 " being filled, %" PRIu64 " orphaned, %" PRIu64 " bad; %" PRIu64
+              " extents owned, %" PRIu64 " free, %" PRIu64 " named; %" PRIu64 " steps\n",
+              r.entries_ready, r.entries_writing, r.entries_orphaned, r.entries_bad, r.extents_owned, r.extents_free,
+              r.extents_named, r.steps_reserved);
+}
+
+void collect(const Place &place) {
+  std::int32_t removed = 0;
+  dc_error error;
+  const std::int32_t status = dc_cache_gc(place.c_str(), &removed, &error);
+  if (status != DC_OK) throw ddpcache::Error(status, error.message);
+  std::printf("removed %d\n", removed);
+}
+
+void remove_name(const std::string &name, const Place &place) {
+  if (!ddpcache::Cache::unlink(name, place.directory)) {
+    throw ddpcache::Error(DC_ERROR_NOT_FOUND, "there is no cache " + name);
+  }
+}
+
+}  // namespace
+
+int main(int count, char **arguments) {
+  CLI::App app("Caches of decoded samples in shared memory: what there is, and removing it.");
+  Place place;
+  std::string name;
+  app.set_version_flag("--version", dc_version());
+  app.add_option("--directory", place.directory, "where the caches are; /dev/shm unless said");
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.add_subcommand("list", "a line for each cache of this user")->callback([&] { list(place); });
+  app.add_subcommand("gc", "remove the caches that nobody is attached to and that are not kept")->callback([&] {
+    collect(place);
+  });
+  const auto on_one = [&](const char *command, const char *what, auto action) {
+    CLI::App *sub = app.add_subcommand(command, what);
+    sub->add_option("NAME", name, "the cache")->required();
+    sub->callback([&, action] { action(name, place); });
+  };
+  on_one("show", "options and counts of a cache that is in use or kept", show);
+  on_one("check", "prove every invariant of a cache", check);
+  on_one("unlink", "remove a cache's name; who has it open goes on with it", remove_name);
+  try {
+    app.parse(count, arguments);
+    return 0;
+  } catch (const CLI::ParseError &error) {
+    return app.exit(error);
+  } catch (const std::exception &error) {
+    std::fprintf(stderr, "ddpcache: %s\n", error.what());
+    return 1;
+  }
+}
