@@ -65,7 +65,7 @@ class Cache {
   void copy_share(const int64_t *indices, int64_t first, int64_t last, uint32_t number, uint8_t *buffer,
                   uint64_t sample_bytes, int32_t *statuses);
 
-  Status claim(int64_t index, int64_t deadline_ns, Fill *fill);
+  Status claim(int64_t index, int64_t deadline_ns, bool unless_full, Fill *fill);
   Status await(int64_t index, EntryWord word, int64_t deadline_ns);
   Status run_loader(Fill &fill, dc_loader loader, void *user, dc_view *view);
   void tally(Counter counter, uint64_t amount = 1) { count(clients_.record(), counter, amount); }
@@ -80,6 +80,12 @@ class Cache {
 Status unlink_cache(const char *name, const char *directory);
 Status collect_garbage(const char *directory, int32_t *removed);
 Status list_caches(const char *directory, std::vector<std::string> *names);
+
+// The geometry that options ask for, defaults still open.
+inline Geometry requested_geometry(const dc_cache_options &options) {
+  return {options.length, options.capacity_bytes, options.sample_bytes, options.sample_bytes_max,
+          options.clients_max ? options.clients_max : 1024};
+}
 
 // Capacity and file size for every sample to fit; options.capacity_bytes is ignored. In report.cpp.
 Status estimate(const dc_cache_options &options, uint64_t sample_bytes, uint64_t *capacity, uint64_t *total);

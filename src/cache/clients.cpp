@@ -94,7 +94,8 @@ Status Clients::begin(Descriptor file) {
   process_ = static_cast<Process *>(wiped_on_fork(sizeof(Process)));
   if (!process_) return failure(DC_ERROR_UNSUPPORTED, "this kernel has no MADV_WIPEONFORK, or no memory is left");
   process_->descriptor_ready.store(1);
-  register_fork_aware(this);
+  opened_in_ = fork_generation();
+  register_fork_aware(this, file_.get());
   return {};
 }
 
@@ -272,6 +273,11 @@ void Clients::retire() {
   own->word.compare_exchange_strong(expected, ClientWord(Life::free, process_->life.epoch).bits());
 }
 
+// The kernel gives a number again only after it was closed: the program closed ours, perhaps all that it had.
+void Clients::descriptor_given_to_another(int fd) noexcept {
+  if (file_.get() == fd) file_.release();
+}
+
 // The child shares the parent's open file description, and with it the parent's locks: its descriptor must go, or the
 // parent would seem to live as long as the child does.
 void Clients::after_fork_in_child() noexcept {
@@ -286,6 +292,7 @@ void Clients::after_fork_in_child() noexcept {
     file_.release();
   }
   file_ = Descriptor(renewed);
+  if (renewed >= 0) announce_descriptor(this, renewed);
   process_->descriptor_ready.store(1);
 }
 

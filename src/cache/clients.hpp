@@ -78,7 +78,11 @@ class Clients final : public ForkAware {
   // True where no view is left.
   bool close_views() { return process_->views.fetch_or(1, std::memory_order_acq_rel) == 0; }
 
+  // Whether this handle was opened by a parent of this process.
+  bool is_inherited() const { return opened_in_ != fork_generation(); }
+
   void after_fork_in_child() noexcept override;
+  void descriptor_given_to_another(int fd) noexcept override;
 
  private:
   // Wiped in every child.
@@ -101,6 +105,7 @@ class Clients final : public ForkAware {
 
   const Segment &segment_;
   Descriptor file_;
+  uint32_t opened_in_ = 0;  // fork generation
   Process *process_ = nullptr;
 };
 

@@ -10,6 +10,7 @@ namespace ddpcache {
 namespace {
 
 constexpr uint64_t kSearchWords = 256;
+constexpr uint64_t kNoRound = UINT64_MAX;
 constexpr int64_t kSecond = 1'000'000'000;
 
 }  // namespace
@@ -26,6 +27,8 @@ Status Extents::take(uint64_t record_bytes, int64_t index, uint32_t generation, 
       if (!grown.ok()) return grown;
       if (take_fresh(c, mine, extent)) return {};
     }
+    // Of two fillers that grew the class at once, one left its step to searches.
+    if (search(c, mine, extent)) return {};
   }
   return DC_FULL;
 }
@@ -58,17 +61,30 @@ bool Extents::take_fresh(uint32_t size_class, ExtentWord mine, Extent *extent) {
   }
 }
 
-bool Extents::try_take(Place place, ExtentWord mine) {
+Extents::Taking Extents::try_take(Place place, ExtentWord mine) {
   Word &word = segment_.extent_word(place);
   uint64_t seen = word.load();
   const ExtentWord owned(seen);
   if (!owned.never_owned()) {
-    if (!segment_.valid_index(owned.index())) return false;  // a damaged word: its extent stays out of use
+    if (!segment_.valid_index(owned.index())) return Taking::in_use;  // a damaged word: its extent stays out of use
     const EntryWord entry(segment_.entry(owned.index()).load());
-    if (entry.generation() == owned.generation() && entry.state() != State::empty) return false;
-    if (clients_.is_named(place)) return false;  // EDGE name
+    if (entry.generation() == owned.generation() && entry.state() != State::empty) return Taking::in_use;
+    if (clients_.is_named(place)) return Taking::named;  // EDGE name
   }
-  return word.compare_exchange_strong(seen, mine.bits());
+  return word.compare_exchange_strong(seen, mine.bits()) ? Taking::taken : Taking::in_use;
+}
+
+void Extents::note_freed(const Extent &extent) {
+  ClassLine &line = segment_.class_line(extent.size_class);
+  line.freed_name.store(name_of(extent.place));
+  line.freed.fetch_add(1);
+}
+
+// The extent that was given up last is the likeliest to be free.
+bool Extents::take_freed(uint32_t size_class, ExtentWord mine, Extent *extent) {
+  const uint64_t name = segment_.class_line(size_class).freed_name.exchange(0);
+  if (name == 0 || !segment_.find_extent(place_of(name), extent) || extent->size_class != size_class) return false;
+  return try_take(extent->place, mine) == Taking::taken;
 }
 
 uint32_t Extents::steps_of(uint32_t size_class) const {
@@ -83,6 +99,7 @@ bool Extents::search(uint32_t size_class, ExtentWord mine, Extent *extent) {
   ClassLine &line = segment_.class_line(size_class);
   const uint64_t now = events(line);
   if (line.failed_freed.load() == now + 1) return false;
+  if (take_freed(size_class, mine, extent)) return true;
   const uint64_t slots = segment_.layout.classes[size_class].slots;
   const uint64_t words = slots * steps_of(size_class);
   if (words == 0) return false;
@@ -94,6 +111,7 @@ bool Extents::search(uint32_t size_class, ExtentWord mine, Extent *extent) {
   // The class's steps in order, round and round, from word `skip` of them all until `left` words are seen.
   uint64_t skip = begin % words;
   uint64_t left = std::min(words, kSearchWords);
+  bool met_name = false;
   for (uint32_t passed = 0; left > 0 && passed < 2 * segment_.layout.steps; ++passed) {
     const uint32_t step = passed % segment_.layout.steps;
     if (segment_.step_word(step).load(std::memory_order_acquire) != size_class + 1) continue;  // EDGE step
@@ -103,14 +121,22 @@ bool Extents::search(uint32_t size_class, ExtentWord mine, Extent *extent) {
     }
     for (; skip < slots && left > 0; ++skip, --left) {
       const Place place = {step, static_cast<uint32_t>(skip)};
-      if (!try_take(place, mine)) continue;
+      const Taking taking = try_take(place, mine);
+      met_name |= taking == Taking::named;
+      if (taking != Taking::taken) continue;
       *extent = {size_class, place};
+      // One event may have freed several extents: this round is not over, and a new one begins behind this word.
+      uint64_t reached = begin + kSearchWords;
+      line.searched_words.compare_exchange_strong(reached, begin + std::min(words, kSearchWords) - left + 1);
+      line.cycle_freed.store(kNoRound);
       return true;
     }
     skip = 0;
   }
+  // A name may go without an event, so a round that met one has not failed for good.
+  if (met_name) line.cycle_freed.store(kNoRound);
   // Harmless where another search moved the marks meanwhile: the next event begins a new round.
-  if (begin + kSearchWords - line.cycle_start.load() >= words) line.failed_freed.store(now + 1);
+  if (!met_name && begin + kSearchWords - line.cycle_start.load() >= words) line.failed_freed.store(now + 1);
   return false;
 }
 
@@ -131,8 +157,10 @@ Status Extents::grow(uint32_t size_class) {
   Word &cursor = segment_.class_line(size_class).cursor;
   uint64_t exhausted = cursor.load();
   const Place current = {static_cast<uint32_t>((exhausted >> 32) - 1), static_cast<uint32_t>(exhausted)};
-  Extent ignored;
-  if (exhausted != 0 && segment_.find_extent(current, &ignored)) return {};  // another client has grown it already
+  Extent next;
+  if (exhausted != 0 && segment_.find_extent(current, &next) && next.size_class == size_class) {
+    return {};  // another client has grown it already
+  }
   for (uint32_t s = control.next_step.load(); s < segment_.layout.steps; ++s) {
     if (segment_.step_word(s).load() != 0) continue;
     Status status = reserve_step(s);
@@ -160,13 +188,16 @@ Status Extents::reserve_step(uint32_t step) {
   const uint64_t bytes = segment_.layout.step_bytes;
   const int64_t now = now_ns();
   uint64_t credit = credit_bytes_.load();
-  if (credit < bytes || now >= credit_until_ns_.load()) {
-    const uint64_t available = look_at_space(fd).available();
-    if (available < bytes) return DC_FULL;
-    credit_until_ns_.store(now + kSecond);
-    credit_bytes_.store(std::max(bytes, available / 64));
+  // Bounded: a CAS that fails is another thread's reservation.
+  while (now < credit_until_ns_.load() && credit >= bytes) {
+    if (credit_bytes_.compare_exchange_weak(credit, credit - bytes)) {
+      return reserve(fd, segment_.step_offset(step), bytes);
+    }
   }
-  credit_bytes_.fetch_sub(std::min(bytes, credit_bytes_.load()));
+  const uint64_t available = look_at_space(fd).available();
+  if (available < bytes) return DC_FULL;
+  credit_bytes_.store(available / 64);
+  credit_until_ns_.store(now + kSecond);
   return reserve(fd, segment_.step_offset(step), bytes);
 }
 

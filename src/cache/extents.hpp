@@ -18,16 +18,19 @@ class Extents {
   // Takes an extent of at least `record_bytes` for entry `index` at `generation`. DC_FULL where there is none.
   Status take(uint64_t record_bytes, int64_t index, uint32_t generation, Extent *extent);
 
-  // Tells searches that an extent of this class was given up.
-  void note_freed(uint32_t size_class) { segment_.class_line(size_class).freed.fetch_add(1); }
+  // Tells searches that an extent was given up, unnamed.
+  void note_freed(const Extent &extent);
 
   // Whether nothing is left for any record of `record_bytes`, as far as the counts tell without a search.
   bool looks_full(uint64_t record_bytes) const;
 
  private:
+  enum class Taking { taken, in_use, named };
+
   bool take_fresh(uint32_t size_class, ExtentWord mine, Extent *extent);
   bool search(uint32_t size_class, ExtentWord mine, Extent *extent);
-  bool try_take(Place place, ExtentWord mine);
+  bool take_freed(uint32_t size_class, ExtentWord mine, Extent *extent);
+  Taking try_take(Place place, ExtentWord mine);
   // DC_OK where the class has a new step, or another client gave it one meanwhile; DC_FULL where it cannot.
   Status grow(uint32_t size_class);
   Status reserve_step(uint32_t step);

@@ -38,8 +38,9 @@ class Fill {
   bool is_of_loader() const { return of_loader_; }
   void set_of_loader() { of_loader_ = true; }
 
-  // Whether the calling thread has any fill open, and one for this index of this cache.
+  // Whether the calling thread has any fill open, one of this cache, and one for this index of it.
   static bool thread_has_open();
+  static bool thread_is_using(const Cache *cache);
   static bool thread_is_filling(const Cache *cache, int64_t index);
 
  private:

@@ -39,6 +39,13 @@ const uint32_t *futex_word(const Word &entry) { return reinterpret_cast<const ui
 
 bool Fill::thread_has_open() { return current_fills().first != nullptr; }
 
+bool Fill::thread_is_using(const Cache *cache) {
+  for (const Fill *fill = current_fills().first; fill; fill = fill->next_in_thread_) {
+    if (fill->cache_ == cache) return true;
+  }
+  return false;
+}
+
 bool Fill::thread_is_filling(const Cache *cache, int64_t index) {
   for (const Fill *fill = current_fills().first; fill; fill = fill->next_in_thread_) {
     if (fill->cache_ == cache && fill->index_ == index) return true;
@@ -113,6 +120,7 @@ Status Fill::allocate(dc_array *arrays, uint32_t count, const char *structure) {
   if (entry != EntryWord::writing(generation_, clients.life()) ||
       segment.extent_word(extent_.place).load() != ExtentWord::owned(index_, generation_).bits()) {
     clients.record()->names[slot_].store(0);
+    cache_->extents_.note_freed(extent_);
     return allocation_ = failure(DC_ERROR_LOST, "the fill of index %lld was taken over: this process had lost its lock",
                                  static_cast<long long>(index_));
   }
@@ -151,6 +159,7 @@ Status Fill::commit() {
   cache_->tally(published ? Counter::fills : Counter::aborts);
   if (published) cache_->tally(Counter::bytes_filled, data_bytes_);
   finished();
+  if (!published) cache_->extents_.note_freed(extent_);
   if (published) return {};
   return failure(DC_ERROR_LOST,
                  "the fill of index %lld was taken over before its commit: this process had lost its lock",
@@ -173,7 +182,7 @@ void Fill::abort() {
     released = shared.compare_exchange_strong(seen, mine.next_empty().bits());
   }
   if (released && EntryWord(seen).has_waiters()) futex_wake_all(futex_word(shared));
-  if (has_extent) cache_->extents_.note_freed(extent_.size_class);
+  if (has_extent) cache_->extents_.note_freed(extent_);
   cache_->tally(Counter::aborts);
   finished();
 }
@@ -183,9 +192,6 @@ Status Cache::await(int64_t index, EntryWord word, int64_t deadline_ns) {
   if (clients_.is_gone(word.owner())) {
     if (take_over(segment_, index, word)) tally(Counter::takeovers);
     return {};
-  }
-  if (Fill::thread_is_filling(this, index)) {
-    return failure(DC_ERROR_RECURSION, "this thread is already filling index %lld", static_cast<long long>(index));
   }
   const int64_t left_ns = deadline_ns - now_ns();
   if (left_ns <= 0 || Fill::thread_has_open()) {
@@ -201,8 +207,12 @@ Status Cache::await(int64_t index, EntryWord word, int64_t deadline_ns) {
   return result == WaitResult::interrupted ? Status(DC_INTERRUPTED) : Status();
 }
 
-// Claims an entry for `fill`, or says what it is instead: DC_PRESENT, DC_BUSY, DC_INTERRUPTED, DC_FULL for a BAD one.
-Status Cache::claim(int64_t index, int64_t deadline_ns, Fill *fill) {
+// Claims an entry for `fill`, or says why not: DC_PRESENT, DC_BUSY, DC_INTERRUPTED; DC_FULL for a BAD entry, and where
+// wanted for an empty one that nothing could be stored for.
+Status Cache::claim(int64_t index, int64_t deadline_ns, bool unless_full, Fill *fill) {
+  if (Fill::thread_is_filling(this, index)) {
+    return failure(DC_ERROR_RECURSION, "this thread is already filling index %lld", static_cast<long long>(index));
+  }
   Word &shared = segment_.entry(index);
   bool waited = false;
   while (true) {
@@ -215,6 +225,7 @@ Status Cache::claim(int64_t index, int64_t deadline_ns, Fill *fill) {
       if (const Status status = await(index, word, deadline_ns); !status.ok()) return status;
       continue;
     }
+    if (unless_full && extents_.looks_full(1)) return DC_FULL;
     if (Status status = clients_.may_fill(); !status.ok()) return status;
     uint32_t slot = 0;
     if (Status status = clients_.take_fill_slot(&slot); !status.ok()) return status;
@@ -237,7 +248,7 @@ Status Cache::claim(int64_t index, int64_t deadline_ns, Fill *fill) {
 Status Cache::begin_fill(int64_t index, int64_t timeout_ns, Fill **fill) {
   if (Status status = check_index(index); !status.ok()) return status;
   auto fresh = std::make_unique<Fill>();
-  const Status status = claim(index, deadline_after(timeout_ns), fresh.get());
+  const Status status = claim(index, deadline_after(timeout_ns), false, fresh.get());
   if (status.ok()) *fill = fresh.release();
   return status;
 }
@@ -248,7 +259,7 @@ Status Cache::load(int64_t index, dc_loader loader, void *user, int64_t timeout_
   // Bounded: an entry that was READY and is not viewable is BAD, and stays so.
   while (status.code() == DC_MISS) {
     Fill fill;
-    status = extents_.looks_full(1) ? Status(DC_FULL) : claim(index, deadline_ns, &fill);
+    status = claim(index, deadline_ns, true, &fill);
     if (status.ok()) return run_loader(fill, loader, user, view);
     if (status.code() == DC_FULL || status.code() == DC_ERROR_FILLS) {
       // Nobody need wait for a sample that cannot be stored: each caller decodes it for himself, without a claim.

@@ -62,25 +62,42 @@ uint32_t Layout::class_for(uint64_t record_bytes) const {
   return static_cast<uint32_t>(std::lower_bound(classes.begin(), classes.end(), record_bytes, fits) - classes.begin());
 }
 
-Status plan_layout(const Geometry &geometry, Layout *layout) {
+Status check_geometry(const Geometry &geometry) {
   constexpr uint64_t kCapacityMax = uint64_t{1} << 56;
+  const auto outside = [](const char *what, uint64_t value, uint64_t least, uint64_t most) {
+    return failure(DC_ERROR_RANGE, "%s %lld is not in %llu..%llu", what, static_cast<long long>(value),
+                   static_cast<unsigned long long>(least), static_cast<unsigned long long>(most));
+  };
   if (geometry.length < 1 || geometry.length > DC_LENGTH_MAX) {
-    return failure(DC_ERROR_RANGE, "length %lld is not in 1..%lld", static_cast<long long>(geometry.length),
-                   static_cast<long long>(DC_LENGTH_MAX));
+    return outside("length", static_cast<uint64_t>(geometry.length), 1, DC_LENGTH_MAX);
   }
   if (geometry.clients_max < 1 || geometry.clients_max > DC_CLIENTS_MAX) {
-    return failure(DC_ERROR_RANGE, "clients_max %u is not in 1..%d", geometry.clients_max, DC_CLIENTS_MAX);
+    return outside("clients_max", geometry.clients_max, 1, DC_CLIENTS_MAX);
   }
-  if (geometry.sample_bytes > DC_SAMPLE_BYTES_MAX || geometry.sample_bytes_max > DC_SAMPLE_BYTES_MAX ||
-      geometry.sample_bytes_max < 1 || geometry.capacity_bytes > kCapacityMax) {
-    return failure(DC_ERROR_RANGE,
-                   "sample_bytes %llu, sample_bytes_max %llu or capacity_bytes %llu is out of range: samples have at "
-                   "most %lld bytes",
+  if (geometry.capacity_bytes > kCapacityMax)
+    return outside("capacity_bytes", geometry.capacity_bytes, 0, kCapacityMax);
+  if (geometry.sample_bytes > DC_SAMPLE_BYTES_MAX) {
+    return outside("sample_bytes", geometry.sample_bytes, 0, DC_SAMPLE_BYTES_MAX);
+  }
+  if (geometry.sample_bytes_max > DC_SAMPLE_BYTES_MAX) {
+    return outside("sample_bytes_max", geometry.sample_bytes_max, 0, DC_SAMPLE_BYTES_MAX);
+  }
+  if (geometry.sample_bytes > 0 && geometry.sample_bytes_max > 0 &&
+      geometry.sample_bytes != geometry.sample_bytes_max) {
+    return failure(DC_ERROR_ARGUMENT, "sample_bytes %llu and sample_bytes_max %llu contradict each other: give one",
                    static_cast<unsigned long long>(geometry.sample_bytes),
-                   static_cast<unsigned long long>(geometry.sample_bytes_max),
-                   static_cast<unsigned long long>(geometry.capacity_bytes),
-                   static_cast<long long>(DC_SAMPLE_BYTES_MAX));
+                   static_cast<unsigned long long>(geometry.sample_bytes_max));
   }
+  return {};
+}
+
+uint64_t default_sample_bytes_max(uint64_t sample_bytes, uint64_t capacity_bytes) {
+  return sample_bytes > 0 ? sample_bytes : std::clamp<uint64_t>(capacity_bytes / 256, 1, DC_SAMPLE_BYTES_MAX);
+}
+
+Status plan_layout(const Geometry &geometry, Layout *layout) {
+  if (Status status = check_geometry(geometry); !status.ok()) return status;
+  if (geometry.sample_bytes_max == 0) return failure(DC_ERROR_RANGE, "sample_bytes_max is not resolved");
   *layout = Layout();
   geometry.sample_bytes > 0 ? plan_fixed(geometry, layout) : plan_variable(geometry, layout);
   layout->steps = static_cast<uint32_t>(std::min<uint64_t>(kStepsMax, geometry.capacity_bytes / layout->step_bytes));

@@ -75,6 +75,7 @@ struct alignas(kLineBytes) ClassLine {
   Word cycle_start;     // searched_words when the search for the present `cycle_freed` began
   Word cycle_freed;     // freed + disturbances that the present search round is for
   Word failed_freed;    // 1 + (freed + disturbances) of the last round that found nothing
+  Word freed_name;      // name_of the extent that was given up last; 0: looked at already
 };
 static_assert(sizeof(ControlLine) == kLineBytes && sizeof(ClassLine) == kLineBytes);
 
@@ -143,6 +144,12 @@ struct Layout {
   uint32_t class_for(uint64_t record_bytes) const;
   uint64_t largest_record() const { return classes.back().extent_bytes; }
 };
+
+// Whether a geometry, in which capacity and sample_bytes_max may still be 0 for "default", is possible at all.
+Status check_geometry(const Geometry &geometry);
+
+// What a sample_bytes_max of 0 stands for.
+uint64_t default_sample_bytes_max(uint64_t sample_bytes, uint64_t capacity_bytes);
 
 // DC_ERROR_RANGE where the geometry is none that open would make. Pure arithmetic.
 Status plan_layout(const Geometry &geometry, Layout *layout);

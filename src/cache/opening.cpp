@@ -90,11 +90,6 @@ int64_t unix_now_ns() {
   return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
 }
 
-uint64_t default_sample_bytes_max(const Geometry &geometry) {
-  if (geometry.sample_bytes > 0) return geometry.sample_bytes;
-  return std::clamp<uint64_t>(geometry.capacity_bytes / 256, 1, DC_SAMPLE_BYTES_MAX);
-}
-
 Status no_space(const std::string &subject, uint64_t needed, const Space &space) {
   return failure(DC_ERROR_NO_SPACE,
                  "a cache at %s needs %s, but %s: ask for a smaller capacity, allow a partial cache, or enlarge the "
@@ -112,6 +107,10 @@ class Opening {
       : name_(name), fingerprint_(fingerprint ? fingerprint : ""), options_(options), timeout_ns_(timeout_ns) {}
 
   Status run(const char *directory, Cache **cache) {
+    // Before anything is looked at: what cannot be made replaces nothing.
+    if (options_) {
+      if (Status status = check_geometry(requested_geometry(*options_)); !status.ok()) return status;
+    }
     deadline_ns_ = deadline_after(timeout_ns_);
     if (Status status = Directory::open(directory, &directory_); !status.ok()) return status;
     file_name_ = Directory::cache_file(name_);
@@ -215,10 +214,12 @@ class Opening {
     if (geometry->capacity_bytes == 0) geometry->capacity_bytes = available / 2;
     const bool automatic = geometry->sample_bytes_max == 0;
     for (bool reduced = false;; reduced = true) {
-      if (automatic) geometry->sample_bytes_max = default_sample_bytes_max(*geometry);
+      if (automatic) {
+        geometry->sample_bytes_max = default_sample_bytes_max(geometry->sample_bytes, geometry->capacity_bytes);
+      }
       if (Status status = plan_layout(*geometry, layout); !status.ok()) return status;
       if (layout->file_bytes <= available) return {};
-      if (!options_->partial || reduced || layout->arena_offset + layout->step_bytes > available) {
+      if (!options_->partial || reduced || layout->arena_offset >= available) {
         return no_space(subject_, layout->file_bytes, space);
       }
       geometry->capacity_bytes = available - layout->arena_offset;
@@ -288,7 +289,7 @@ Status Cache::attach(const char *name, const char *directory, int64_t timeout_ns
 }
 
 Status Cache::close() {
-  if (clients_.has_open_fills()) {
+  if (clients_.has_open_fills() || Fill::thread_is_using(this)) {
     return failure(DC_ERROR_STATE, "fills of this process are open: commit or abort them before closing");
   }
   {
@@ -310,7 +311,11 @@ Status Cache::close() {
   return {};
 }
 
-Cache::~Cache() { clients_.retire(); }
+Cache::~Cache() {
+  clients_.retire();
+  // Views that a child inherited are its parent's to keep alive, so their memory stays mapped.
+  if (clients_.is_inherited()) segment_.abandon();
+}
 
 Status list_caches(const char *directory, std::vector<std::string> *names) {
   Directory where;

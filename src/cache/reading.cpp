@@ -80,6 +80,7 @@ Status Cache::residency(int64_t first, int64_t count, uint8_t *bitmap) const {
     return failure(DC_ERROR_RANGE, "entries %lld + %lld are not within the length %lld", static_cast<long long>(first),
                    static_cast<long long>(count), static_cast<long long>(length));
   }
+  if (count == 0) return {};
   std::memset(bitmap, 0, static_cast<size_t>(count / 8 + (count % 8 != 0)));
   for (int64_t i = 0; i < count; ++i) {
     const EntryWord word(segment_.entry(first + i).load(std::memory_order_relaxed));  // as in contains

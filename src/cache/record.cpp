@@ -34,7 +34,8 @@ class Reader {
     if (limit < sizeof head_) return;
     std::memcpy(&head_, record, sizeof head_);
     sound_ = head_.magic == kRecordMagic && head_.array_count >= 1 && head_.array_count <= DC_ARRAYS_MAX &&
-             head_.structure_bytes <= DC_STRUCTURE_BYTES_MAX && head_.record_bytes <= limit;
+             head_.structure_bytes <= DC_STRUCTURE_BYTES_MAX && head_.record_bytes <= limit &&
+             head_.record_bytes >= sizeof head_;
     position_ = sizeof head_;
   }
 
@@ -224,7 +225,7 @@ const char *read_structure(const uint8_t *record, uint64_t limit, uint64_t *byte
   }
   const uint64_t length = reader.head().structure_bytes;
   const uint8_t *text = record + reader.position();
-  if (reader.position() + length >= reader.head().record_bytes + 1 || text[length] != 0) return nullptr;
+  if (reader.position() + length >= reader.head().record_bytes || text[length] != 0) return nullptr;
   *bytes = length;
   return reinterpret_cast<const char *>(text);
 }

@@ -210,43 +210,46 @@ Status Cache::check(dc_cache_report *report) {
 }
 
 Status estimate(const dc_cache_options &options, uint64_t sample_bytes, uint64_t *capacity, uint64_t *total) {
-  const uint64_t record_bytes = round_up(std::max<uint64_t>(sample_bytes, 1), kLineBytes) + kFixedHeadBytes;
-  if (sample_bytes > DC_SAMPLE_BYTES_MAX || (options.sample_bytes > 0 && sample_bytes > options.sample_bytes) ||
-      (options.sample_bytes_max > 0 && sample_bytes > options.sample_bytes_max)) {
-    return failure(DC_ERROR_TOO_LARGE,
-                   "a sample of %llu bytes is larger than sample_bytes %llu or sample_bytes_max %llu",
-                   static_cast<unsigned long long>(sample_bytes), static_cast<unsigned long long>(options.sample_bytes),
-                   static_cast<unsigned long long>(options.sample_bytes_max));
+  Geometry geometry = requested_geometry(options);
+  geometry.capacity_bytes = 0;
+  if (Status status = check_geometry(geometry); !status.ok()) return status;
+  const uint64_t largest = options.sample_bytes ? options.sample_bytes : options.sample_bytes_max;
+  if (sample_bytes > (largest ? largest : DC_SAMPLE_BYTES_MAX)) {
+    return failure(DC_ERROR_TOO_LARGE, "a sample of %llu bytes is larger than the largest allowed, %llu",
+                   static_cast<unsigned long long>(sample_bytes),
+                   static_cast<unsigned long long>(largest ? largest : DC_SAMPLE_BYTES_MAX));
   }
-  Geometry geometry = {options.length, 0, options.sample_bytes,
-                       options.sample_bytes_max ? options.sample_bytes_max : std::max<uint64_t>(sample_bytes, 1),
-                       options.clients_max ? options.clients_max : 1024};
-  // How a step is cut depends on the capacity, so the answer is approached from below.
-  uint64_t wanted = std::max<uint64_t>(record_bytes, static_cast<uint64_t>(std::max<int64_t>(options.length, 1)));
-  if (multiply_overflows(record_bytes, static_cast<uint64_t>(std::max<int64_t>(options.length, 1)), &wanted)) {
-    return failure(DC_ERROR_RANGE, "%lld samples of %llu bytes are more than any machine holds",
-                   static_cast<long long>(options.length), static_cast<unsigned long long>(sample_bytes));
+  const uint64_t record_bytes = round_up(sample_bytes, kLineBytes) + kFixedHeadBytes;
+  const uint64_t length = static_cast<uint64_t>(options.length);
+  uint64_t wanted = 0;
+  if (multiply_overflows(record_bytes, length, &wanted)) {
+    return failure(DC_ERROR_RANGE, "%llu samples of %llu bytes are more than any machine holds",
+                   static_cast<unsigned long long>(length), static_cast<unsigned long long>(sample_bytes));
   }
-  for (int round = 0; round < 64; ++round) {
+  // How a step is cut depends on the capacity, so the answer is approached from below; each round raises it.
+  while (true) {
     geometry.capacity_bytes = wanted;
+    geometry.sample_bytes_max =
+        options.sample_bytes_max ? options.sample_bytes_max : default_sample_bytes_max(options.sample_bytes, wanted);
+    if (geometry.sample_bytes_max < sample_bytes) {
+      wanted = 256 * sample_bytes;  // of which the default largest sample is one 256th
+      continue;
+    }
     Layout layout;
-    Status status = plan_layout(geometry, &layout);
-    if (status.code() == DC_ERROR_RANGE && layout.step_bytes > wanted) {
+    const Status status = plan_layout(geometry, &layout);
+    if (layout.step_bytes > wanted) {
       wanted = layout.step_bytes;
       continue;
     }
     if (!status.ok()) return status;
     const uint64_t slots = layout.classes[layout.class_for(record_bytes)].slots;
-    const uint64_t steps = ceil_div(static_cast<uint64_t>(options.length), slots);
-    if (steps <= layout.steps) {
+    if (ceil_div(length, slots) <= layout.steps) {
       *capacity = wanted;
       *total = layout.file_bytes;
       return {};
     }
-    wanted = std::max(wanted + kPageBytes, steps * layout.step_bytes);
+    wanted = std::max(wanted + wanted / 64 + kPageBytes, ceil_div(length, slots) * layout.step_bytes);
   }
-  return failure(DC_ERROR_RANGE, "%lld samples of %llu bytes fit no layout", static_cast<long long>(options.length),
-                 static_cast<unsigned long long>(sample_bytes));
 }
 
 }  // namespace ddpcache

@@ -23,6 +23,12 @@ class Segment {
     return status.ok() ? Mapping::map(fd, layout.file_bytes, Mapping::Access::read_only, &readable_) : status;
   }
 
+  // Leaves the memory mapped for as long as the process lives.
+  void abandon() {
+    writable_.abandon();
+    readable_.abandon();
+  }
+
   ControlLine &control() const { return at<ControlLine>(layout.control_offset); }
   ClassLine &class_line(uint32_t size_class) const {
     return at<ClassLine>(layout.control_offset + sizeof(ControlLine) + size_class * sizeof(ClassLine));

@@ -142,6 +142,11 @@ static_assert(ExtentWord::owned(DC_LENGTH_MAX, kGenerationMask).index() == DC_LE
 // What a client names before it touches an extent: 0 is nothing.
 constexpr uint64_t name_of(Place place) { return uint64_t{1} << 32 | uint64_t{place.slot} << kStepBits | place.step; }
 
+constexpr Place place_of(uint64_t name) {
+  return {static_cast<uint32_t>(name) & ((1u << kStepBits) - 1), static_cast<uint32_t>(name) >> kStepBits};
+}
+static_assert(place_of(name_of({4095, 77})) == Place{4095, 77});
+
 enum class Life : uint64_t { free = 0, live = 1, dead = 2 };
 
 class ClientWord {

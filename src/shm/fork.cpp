@@ -19,12 +19,19 @@ class Registry {
     return *registry;
   }
 
-  void add(ForkAware *object) {
+  void add(ForkAware *object, int fd) {
     const std::lock_guard<std::mutex> lock(mutex_);
+    announce(object, fd);
     object->previous_ = nullptr;
     object->next_ = first_;
     if (first_) first_->previous_ = object;
     first_ = object;
+  }
+
+  void announce(const ForkAware *owner, int fd) noexcept {
+    for (ForkAware *object = first_; object; object = object->next_) {
+      if (object != owner) object->descriptor_given_to_another(fd);
+    }
   }
 
   void remove(ForkAware *object) {
@@ -54,7 +61,8 @@ class Registry {
   ForkAware *first_ = nullptr;
 };
 
-void register_fork_aware(ForkAware *object) { Registry::get().add(object); }
+void register_fork_aware(ForkAware *object, int fd) { Registry::get().add(object, fd); }
+void announce_descriptor(const ForkAware *object, int fd) noexcept { Registry::get().announce(object, fd); }
 void unregister_fork_aware(ForkAware *object) { Registry::get().remove(object); }
 
 namespace {

@@ -24,6 +24,8 @@ class ForkAware {
  public:
   // In the child, with both mutexes held, before fork() returns: async-signal-safe calls only.
   virtual void after_fork_in_child() noexcept = 0;
+  // Another object has just been given a descriptor of this number.
+  virtual void descriptor_given_to_another(int fd) noexcept = 0;
 
  protected:
   ~ForkAware() = default;
@@ -35,8 +37,10 @@ class ForkAware {
 };
 
 // The registry has a mutex of its own, never held for long, which the fork handler takes too.
-void register_fork_aware(ForkAware *object);
+void register_fork_aware(ForkAware *object, int fd);
 void unregister_fork_aware(ForkAware *object);
+// Tells all other objects that `object` has a descriptor of this number. In a fork handler.
+void announce_descriptor(const ForkAware *object, int fd) noexcept;
 
 // A number that differs between a process and its forked children; never 0.
 uint32_t fork_generation();

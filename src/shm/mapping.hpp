@@ -3,6 +3,7 @@
 
 #include <boost/interprocess/mapped_region.hpp>
 #include <cstdint>
+#include <utility>
 
 #include "status.hpp"
 
@@ -29,6 +30,9 @@ class Mapping {
       return failure(DC_ERROR_SYSTEM, "mmap of %llu bytes: %s", static_cast<unsigned long long>(bytes), error.what());
     }
   }
+
+  // Leaves the memory mapped for as long as the process lives.
+  void abandon() { static_cast<void>(new boost::interprocess::mapped_region(std::move(region_))); }
 
   uint8_t *data() const { return static_cast<uint8_t *>(region_.get_address()); }
 
