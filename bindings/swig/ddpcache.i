@@ -1,0 +1,110 @@
+/* The one description of the C interface for bindings: SWIG parses the public headers, and Python's raw module is made from
+ * what it sees. The safe layer in bindings/python is written by hand on top of it. */
+%module(package="ddpcache") raw
+
+%{
+#include "ddpcache/ddpcache.h"
+#include "handle.h"
+#include "module.h"
+%}
+
+%init %{
+  if (dcpy_module_extend(m) != 0) return -1;
+%}
+
+%include <stdint.i>
+%include <typemaps.i>
+
+/* Two kinds of pointers come back as values after the status. */
+%apply int *OUTPUT { int32_t *removed };
+%apply unsigned int *OUTPUT { uint32_t *rank };
+%apply long *OUTPUT {
+  int64_t *size, int64_t *index, int64_t *position, int64_t *epoch };
+%apply unsigned long *OUTPUT {
+  uint64_t *needed_bytes, uint64_t *capacity_bytes, uint64_t *total_bytes, uint64_t *bytes };
+
+%define DCPY_OPENED(type, name)
+%typemap(in, numinputs=0) type **name (type *opened = NULL) "$1 = &opened;"
+%typemap(argout) type **name {
+  $result = SWIG_AppendOutput($result, SWIG_NewPointerObj(*$1, $*1_descriptor, 0));
+}
+%enddef
+DCPY_OPENED(dc_sampler, sampler)
+DCPY_OPENED(dc_permutation, permutation)
+DCPY_OPENED(dc_fill, fill)
+
+/* Memory of the caller's, by the buffer protocol. Room is checked where the C function has no parameter for it. */
+%typemap(in) int64_t *indices (Py_buffer memory = {0}) {
+  if (PyObject_GetBuffer($input, &memory, PyBUF_CONTIG) != 0) SWIG_fail;
+  $1 = memory.buf;
+}
+%typemap(in) const int64_t *indices (Py_buffer memory = {0}) {
+  if (PyObject_GetBuffer($input, &memory, PyBUF_CONTIG_RO) != 0) SWIG_fail;
+  $1 = memory.buf;
+}
+%typemap(in) int32_t *statuses (Py_buffer memory = {0}) {
+  if ($input != Py_None && PyObject_GetBuffer($input, &memory, PyBUF_CONTIG) != 0) SWIG_fail;
+  $1 = memory.buf;
+}
+%typemap(in) uint8_t *buffer, uint8_t *bitmap = int64_t *indices;
+%typemap(in) (uint8_t *buffer, uint64_t buffer_bytes) (Py_buffer memory = {0}) {
+  if (PyObject_GetBuffer($input, &memory, PyBUF_CONTIG) != 0) SWIG_fail;
+  $1 = memory.buf;
+  $2 = (uint64_t)memory.len;
+}
+%typemap(freearg) int64_t *indices, const int64_t *indices, int32_t *statuses, uint8_t *buffer, uint8_t *bitmap,
+                  (uint8_t *buffer, uint64_t buffer_bytes) "if (memory$argnum.obj) PyBuffer_Release(&memory$argnum);"
+
+/* A Handle stands for the dc_cache that it holds; to open one, an empty Handle is passed in. */
+%typemap(in) dc_cache **cache (dcpy_handle *handle = NULL) {
+  handle = dcpy_handle_empty($input);
+  if (!handle) SWIG_fail;
+  $1 = &handle->cache;
+}
+%typemap(in) dc_cache *cache (dcpy_handle *handle = NULL) {
+  handle = dcpy_handle_enter($input);
+  if (!handle) SWIG_fail;
+  $1 = handle->cache;
+}
+%typemap(freearg) dc_cache *cache "dcpy_handle_leave(handle$argnum);"
+
+/* Calls that wait, or whose work grows with the cache, run without the GIL; none of them calls back into Python. Those of a
+ * sampler keep it, since a sampler is for one thread at a time. */
+%define DCPY_WAITS(function)
+%exception function {
+  Py_BEGIN_ALLOW_THREADS
+  $action
+  Py_END_ALLOW_THREADS
+}
+%enddef
+DCPY_WAITS(dc_cache_open)
+DCPY_WAITS(dc_cache_attach)
+DCPY_WAITS(dc_cache_unlink)
+DCPY_WAITS(dc_cache_gc)
+DCPY_WAITS(dc_cache_list)
+DCPY_WAITS(dc_cache_check)
+DCPY_WAITS(dc_cache_read_batch)
+DCPY_WAITS(dc_cache_load)
+DCPY_WAITS(dc_cache_fill_begin)
+DCPY_WAITS(dc_cache_fill_allocate)
+
+/* Closing must empty the Handle, so it goes through it. */
+%feature("action") dc_cache_close "result = dcpy_handle_close(handle1);"
+
+/* SWIG takes every whole number for an int, and some of ours are larger. */
+%typemap(constcode, noblock=1) int {
+  SWIG_Python_SetConstant(d, "$symname", PyLong_FromLongLong($value));
+}
+
+/* What a binding writes into struct_size. */
+%constant unsigned int SIZEOF_CACHE_OPTIONS = sizeof(dc_cache_options);
+%constant unsigned int SIZEOF_CACHE_INFO = sizeof(dc_cache_info);
+%constant unsigned int SIZEOF_CACHE_STATS = sizeof(dc_cache_stats);
+%constant unsigned int SIZEOF_CACHE_REPORT = sizeof(dc_cache_report);
+%constant unsigned int SIZEOF_SAMPLER_OPTIONS = sizeof(dc_sampler_options);
+%constant unsigned int SIZEOF_TOPOLOGY = sizeof(dc_topology);
+
+#define DC_API
+%include "ddpcache/base.h"
+%include "ddpcache/cache.h"
+%include "ddpcache/sampler.h"
