@@ -1,0 +1,115 @@
+"""ddpcache: one cache of decoded samples per machine, and the sampler that makes it hit.
+
+    cache = ddpcache.Cache("digits", length=60000, fingerprint="digits v1")
+    image, label = cache.get_or_load(7, decode)
+
+Every process of the machine that opens the name shares the cache, in shared memory and without a server: ranks,
+data-loader workers, other languages. `ddpcache.torch` has the samplers and the data set for torch.
+"""
+
+from __future__ import annotations
+
+from . import _ddpcache, raw
+
+if raw.dc_abi_version() != raw.DC_ABI_VERSION:
+    raise ImportError(
+        f"ddpcache was built for ABI version {raw.DC_ABI_VERSION}, but libddpcache has {raw.dc_abi_version()}: "
+        "reinstall it"
+    )
+
+from . import _samples
+from ._cache import Cache, CacheEstimate, CacheInfo, CacheReport, CacheStats, parse_bytes
+from ._errors import (
+    ArgumentError,
+    BufferSizeError,
+    BusyError,
+    ClientsError,
+    DamagedError,
+    EmptyError,
+    Error,
+    FillsError,
+    FingerprintError,
+    FormatError,
+    FullError,
+    InternalError,
+    InvalidNameError,
+    LoaderError,
+    LoadRecursionError,
+    LockedError,
+    LostError,
+    MismatchError,
+    MissError,
+    NoMemoryError,
+    NoSpaceError,
+    NotFoundError,
+    NotOwnedError,
+    PresentError,
+    RangeError,
+    RecordError,
+    SamplerStateError,
+    StateError,
+    SystemCallError,
+    ThreadError,
+    TooLargeError,
+    TopologyError,
+    UnregisteredError,
+    UnsupportedError,
+    error_of,
+)
+from ._job import job_id
+from ._sampler import Sampler, Topology, topology
+
+_ddpcache._connect(
+    error_of, _samples.flatten, _samples.plan_of_structure, _samples.plan_of_names, _samples.plan_of_structure
+)
+del error_of
+
+__all__ = [
+    "__version__",
+    "ArgumentError",
+    "BufferSizeError",
+    "BusyError",
+    "Cache",
+    "CacheEstimate",
+    "CacheInfo",
+    "CacheReport",
+    "CacheStats",
+    "ClientsError",
+    "DamagedError",
+    "EmptyError",
+    "Error",
+    "FillsError",
+    "FingerprintError",
+    "FormatError",
+    "FullError",
+    "InternalError",
+    "InvalidNameError",
+    "LoadRecursionError",
+    "LoaderError",
+    "LockedError",
+    "LostError",
+    "MismatchError",
+    "MissError",
+    "NoMemoryError",
+    "NoSpaceError",
+    "NotFoundError",
+    "NotOwnedError",
+    "PresentError",
+    "RangeError",
+    "RecordError",
+    "Sampler",
+    "SamplerStateError",
+    "StateError",
+    "SystemCallError",
+    "ThreadError",
+    "TooLargeError",
+    "Topology",
+    "TopologyError",
+    "UnregisteredError",
+    "UnsupportedError",
+    "job_id",
+    "parse_bytes",
+    "topology",
+]
+
+__version__: str = raw.dc_version()

@@ -1,0 +1,471 @@
+"""The cache as Python sees it. Its hit path (get, get_or_load, put, [], in, len, close) is C: swig/handle.c."""
+
+from __future__ import annotations
+
+import atexit
+import dataclasses
+import os
+import re
+import weakref
+from collections.abc import Sequence
+from typing import Any, Literal, Self, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import _ddpcache as core
+from . import raw
+from ._errors import MismatchError, MissError, RangeError, RecordError, check
+from ._job import job_id
+
+_UNITS: dict[str, int] = {
+    "": 1,
+    "B": 1,
+    **{f"{prefix}B": 1000**power for power, prefix in enumerate("KMGT", 1)},
+    **{f"{prefix}IB": 1024**power for power, prefix in enumerate("KMGT", 1)},
+}
+_OPEN_SECONDS = 10.0
+
+
+class _Required:
+    """Stands for an argument that was not given, where None says something."""
+
+    def __repr__(self) -> str:
+        return "<required>"
+
+
+_REQUIRED: Any = _Required()
+
+
+@dataclasses.dataclass(frozen=True)
+class CacheInfo:
+    """What a cache is. Sizes in bytes; see dc_cache_info in cache.h."""
+
+    name: str
+    uuid: str
+    fingerprint: str  #: "" where it has none
+    length: int  #: entries
+    capacity_bytes: int  #: for samples
+    sample_bytes: int  #: as created; 0: samples of any size
+    sample_bytes_max: int  #: the largest sample
+    step_bytes: int  #: the unit in which memory is reserved
+    steps: int  #: units in all
+    file_bytes: int  #: apparent size of the file
+    control_bytes: int  #: what header, client records and entries take
+    job_id: int  #: the creator's: compare with ddpcache.job_id()
+    created_unix_ns: int  #: when it was made
+    creator_pid: int
+    clients_max: int  #: processes that may be attached at one time
+    clients_attached: int
+    created: bool  #: this handle made the cache
+    adopted: bool  #: it was there already, and nobody was attached to it
+    keep: bool  #: it stays when the last client leaves
+    format_version: int
+
+
+@dataclasses.dataclass(frozen=True)
+class CacheStats:
+    """Counts of a cache, or of this process's use of it; see dc_cache_stats in cache.h."""
+
+    hits: int
+    misses: int
+    fills: int  #: samples stored
+    aborts: int  #: fills given up, failed loaders included
+    waits: int  #: times that a caller waited for another filler
+    timeouts: int  #: waits that ended at their deadline
+    bypasses: int  #: loads for which there was no room
+    takeovers: int  #: unfinished fills taken over from dead processes
+    bytes_filled: int
+    bytes_copied: int  #: by read_batch
+    resident: int  #: samples in the cache now
+    reserved_bytes: int  #: memory in use now
+    open_fills: int  #: under way now
+    oldest_fill_age_ns: int
+
+    @property
+    def hit_rate(self) -> float:
+        """Hits of all look-ups, 0.0 to 1.0; 0.0 before the first."""
+        return self.hits / max(1, self.hits + self.misses)
+
+
+@dataclasses.dataclass(frozen=True)
+class CacheReport:
+    """What Cache.check found; see dc_cache_report in cache.h."""
+
+    clients: int
+    entries_ready: int  #: samples stored
+    entries_writing: int  #: fills under way
+    entries_orphaned: int  #: fills of dead processes, which the next caller takes over
+    entries_bad: int  #: given up because their record was not sound
+    extents_owned: int
+    extents_free: int
+    extents_named: int
+    steps_reserved: int
+    violations: int  #: 0
+
+
+@dataclasses.dataclass(frozen=True)
+class CacheEstimate:
+    """What a cache for all of its samples takes. Sizes in bytes."""
+
+    capacity_bytes: int  #: to ask for as `capacity`
+    total_bytes: int  #: in shared memory, bookkeeping included
+
+
+_Record = TypeVar("_Record")
+
+
+def _record(cls: type[_Record], source: Any) -> _Record:
+    """A dataclass from the struct with the same field names."""
+    fields = dataclasses.fields(cls)  # type: ignore[arg-type]
+    values = {field.name: getattr(source, field.name) for field in fields}
+    flags = {field.name for field in fields if field.type == "bool"}
+    return cls(**{name: bool(value) if name in flags else value for name, value in values.items()})
+
+
+def _sized(cls: Any, size: int) -> Any:
+    struct = cls()
+    struct.struct_size = size
+    return struct
+
+
+def parse_bytes(size: int | str) -> int:
+    """A size: a number of bytes, or text such as "8GiB", "500MB", "1.5 TiB" (powers of 1024 with an i, else 1000)."""
+    if isinstance(size, str):
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", size)
+        unit = _UNITS.get(match[2].upper()) if match else None
+        if match is None or unit is None:
+            raise ValueError(f"a size is a number of bytes or text such as '8GiB' or '500MB', not {size!r}")
+        return round(float(match[1]) * unit) if "." in match[1] else int(match[1]) * unit
+    return _number("a size", size, 0, 2**63 - 1)
+
+
+def _number(what: str, value: Any, low: int, high: int) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{what} is an integer, not {value!r}")
+    number = int(value.__index__())
+    if not low <= number <= high:
+        raise RangeError(f"{what} is from {low} to {high}, not {number}")
+    return number
+
+
+def _timeout_ns(seconds: float) -> int:
+    if not isinstance(seconds, (int, float)) or not seconds >= 0:
+        raise ValueError(f"a timeout is a number of seconds from 0 on, not {seconds!r}")
+    return round(min(seconds, 9e9) * 1e9)
+
+
+def _name(name: Any) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"a cache's name is a str, not {name!r}")
+    if "\0" in name:
+        raise ValueError(f"a cache's name has no NUL character: {name!r}")
+    return name
+
+
+def _directory(directory: str | os.PathLike[str] | None) -> str | None:
+    return None if directory is None else os.fspath(directory)
+
+
+def _options(
+    length: int,
+    capacity: int | str | None,
+    sample_bytes: int | None,
+    sample_bytes_max: int | str | None,
+    clients_max: int | None,
+    keep: bool,
+    partial: bool,
+    timeout: float,
+) -> raw.dc_cache_options:
+    options = raw.dc_cache_options()
+    check(raw.dc_cache_options_init(options, core.SIZEOF_CACHE_OPTIONS))
+    options.length = _number("length", length, 1, raw.DC_LENGTH_MAX)
+    options.capacity_bytes = 0 if capacity is None else parse_bytes(capacity)
+    if capacity is not None and not options.capacity_bytes:
+        raise ValueError("capacity is at least 1 byte; None takes half of what is free")
+    options.sample_bytes = 0 if sample_bytes is None else parse_bytes(sample_bytes)
+    options.sample_bytes_max = 0 if sample_bytes_max is None else parse_bytes(sample_bytes_max)
+    options.clients_max = 0 if clients_max is None else _number("clients_max", clients_max, 1, raw.DC_CLIENTS_MAX)
+    options.keep = int(bool(keep))
+    options.partial = int(bool(partial))
+    options.timeout_ns = _timeout_ns(timeout)
+    return options
+
+
+class Cache(core.Handle):
+    """A cache of decoded samples, in shared memory, one per machine: every process that opens its name shares it.
+
+    ``Cache(name, length=n, fingerprint=text)`` opens the cache, or creates it; of any number of processes exactly one
+    does. ``Cache(name)`` attaches to one that is in use. Each of the samples 0..length-1 is filled once, by whoever
+    asks first, and then read by all without a copy; samples never change. Negative indices are none.
+
+        cache = ddpcache.Cache("digits", length=60000, fingerprint="digits v1")
+        image, label = cache.get_or_load(7, decode)     # decode(7) if no process has done so before
+
+    A sample is a NumPy array, a torch tensor, a number, str, bytes, None, or a tuple, list, dict or namedtuple of
+    samples, and comes back with the same structure and types. NumPy arrays come back as read-only views, tensors as
+    private copies.
+
+    ``cache[i]`` is get(i) that raises KeyError for a miss; ``cache[i] = sample`` is put(i, sample) that raises
+    PresentError, BusyError or FullError instead of returning False; ``i in cache``; ``len(cache)`` is the length. It
+    can be pickled (the receiver attaches to the same cache, on this machine), used in forked children, and by any
+    number of threads.
+
+    Args:
+        name: 1 to 200 characters of A-Z a-z 0-9 . _ -
+        length: samples of the data set, 1 to 2**34 - 1. Required, with `fingerprint`, unless attaching.
+        capacity: memory for samples, in bytes or as "8GiB"; None: half of what the file system, cgroup and machine have
+            free.
+        fingerprint: identifies the data: data set, version, deterministic transform; up to 1,024 bytes. None, which
+            must be said, for none: such a cache is never taken over by a later job.
+        sample_bytes: where all samples have one size: the bytes of a sample's arrays, each rounded up to 64.
+        sample_bytes_max: the largest sample in bytes, up to 2**32; None: capacity/256, or sample_bytes where that is
+            set.
+        keep: the cache stays when its last client has left, until Cache.unlink or a reboot.
+        directory: a directory on a tmpfs of your own instead of /dev/shm.
+        partial: where `capacity` is more than is free, take what is free instead of failing.
+        clients_max: processes that may be attached at one time, 1 to 4,095; None: 1,024.
+        timeout: seconds to wait for the lock under which names are made, from 0 on.
+
+    Raises, when opening: TypeError, ValueError for arguments; NotFoundError (a FileNotFoundError) when attaching;
+    MismatchError and FingerprintError (ValueErrors) where the cache in use is another; NoSpaceError (a MemoryError);
+    NotOwnedError (a PermissionError); LockedError (a TimeoutError); FormatError, DamagedError, ClientsError,
+    UnsupportedError, SystemCallError (an OSError). Opening may block for up to `timeout`.
+    """
+
+    _name: str
+    _directory: str | None
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        length: int | None = None,
+        capacity: int | str | None = None,
+        fingerprint: str | None = _REQUIRED,
+        sample_bytes: int | None = None,
+        sample_bytes_max: int | str | None = None,
+        keep: bool = False,
+        directory: str | os.PathLike[str] | None = None,
+        partial: bool = False,
+        clients_max: int | None = None,
+        timeout: float = _OPEN_SECONDS,
+    ) -> None:
+        self._name = _name(name)
+        self._directory = _directory(directory)
+        error = raw.dc_error()
+        if length is None and fingerprint is _REQUIRED:
+            given = (capacity, sample_bytes, sample_bytes_max, clients_max)
+            if keep or partial or any(value is not None for value in given):
+                raise TypeError(
+                    "to create a cache, give length and fingerprint too; to attach to one, give its name alone"
+                )
+            check(raw.dc_cache_attach(name, self._directory, _timeout_ns(timeout), self, error), error)
+        else:
+            if length is None or fingerprint is _REQUIRED:
+                missing = "length" if length is None else "fingerprint (None says that the data have none)"
+                raise TypeError(f"to create a cache, give {missing} too; to attach to one, give its name alone")
+            options = _options(length, capacity, sample_bytes, sample_bytes_max, clients_max, keep, partial, timeout)
+            options.job_id = job_id()
+            if fingerprint is not None and (not isinstance(fingerprint, str) or not fingerprint or "\0" in fingerprint):
+                raise ValueError(
+                    f"a fingerprint is None or a str that is not empty and has no NUL, not {fingerprint!r}"
+                )
+            check(raw.dc_cache_open(name, self._directory, fingerprint, options, self, error), error)
+        _open_caches.add(self)
+
+    @property
+    def name(self) -> str:
+        """The cache's name."""
+        return self._name
+
+    @property
+    def directory(self) -> str | None:
+        """The directory that it lies in; None for shared memory."""
+        return self._directory
+
+    @property
+    def info(self) -> CacheInfo:
+        """What the cache is, and how this handle came to it. Never blocks."""
+        info = _sized(raw.dc_cache_info, core.SIZEOF_CACHE_INFO)
+        check(raw.dc_cache_info_get(self, info))
+        return _record(CacheInfo, info)
+
+    def stats(self, scope: Literal["cache", "client"] = "cache") -> CacheStats:
+        """Counts of all clients since the cache was made, or of this process since it attached. Never blocks."""
+        scopes = {"cache": raw.DC_STATS_CACHE, "client": raw.DC_STATS_CLIENT}
+        if scope not in scopes:
+            raise ValueError(f"scope is 'cache' or 'client', not {scope!r}")
+        stats = _sized(raw.dc_cache_stats, core.SIZEOF_CACHE_STATS)
+        check(raw.dc_cache_stats_get(self, scopes[scope], stats))
+        return _record(CacheStats, stats)
+
+    def check(self) -> CacheReport:
+        """Proves every invariant of the cache, while others use it, in time proportional to entries and memory.
+
+        Raises DamagedError, which says what is broken and where.
+        """
+        report = _sized(raw.dc_cache_report, core.SIZEOF_CACHE_REPORT)
+        error = raw.dc_error()
+        check(raw.dc_cache_check(self, report, error), error)
+        return _record(CacheReport, report)
+
+    def residency(self, first: int = 0, count: int | None = None) -> NDArray[np.bool_]:
+        """For each of `count` indices from `first` on (None: all that follow), whether its sample is in the cache.
+
+        Raises RangeError (an IndexError) for a range beyond the cache. Never blocks.
+        """
+        length = len(self)
+        first = _number("first", first, 0, length)
+        count = length - first if count is None else _number("count", count, 0, length - first)
+        bits = np.zeros((count + 7) // 8, dtype=np.uint8)
+        check(raw.dc_cache_residency(self, first, count, bits))
+        return np.unpackbits(bits, count=count, bitorder="little").view(np.bool_)
+
+    def read_batch(self, indices: ArrayLike, out: Any = None, threads: int = 1, *, array: int = 0) -> Any:
+        """Copies many samples of one shape into one array, one after the other.
+
+        Args:
+            indices: integers 0..len-1, in any order, repeats allowed.
+            out: a writable C-contiguous array (or CPU tensor) for len(indices) samples, which is then returned; None: a
+                new NumPy array of shape (len(indices), *shape of a sample).
+            threads: native threads to copy with, 1 to 64.
+            array: which array of each sample, for samples of several: 0 is the first.
+
+        Raises MissError (a KeyError) where a sample is not in the cache, RecordError (a ValueError) where one has
+        another size, IndexError; `out` then holds those that could be copied. Runs without the GIL, and never blocks.
+        """
+        wanted = _indices(indices)
+        threads = _number("threads", threads, 1, 64)
+        array = _number("array", array, 0, raw.DC_ARRAYS_MAX - 1)
+        if out is None and wanted.size == 0:
+            raise ValueError("an empty batch has no shape: give `out`, or at least one index")
+        target = self._new_batch(wanted, array) if out is None else _batch_memory(out)
+        sample_bytes, rest = divmod(target.nbytes, max(1, wanted.size))
+        if rest or (target.ndim and target.shape[0] != wanted.size):
+            raise ValueError(f"out has shape {target.shape}, but there are {wanted.size} samples")
+        statuses = np.zeros(wanted.size, dtype=np.int32)
+        status = raw.dc_cache_read_batch(self, wanted, wanted.size, array, target, sample_bytes, statuses, threads)
+        if status != raw.DC_OK:
+            self._raise_batch(status, wanted, statuses, sample_bytes)
+        return target if out is None else out
+
+    def _new_batch(self, wanted: NDArray[np.int64], array: int) -> NDArray[Any]:
+        """Room for the batch, as large as its first sample says."""
+        view = self._array(int(wanted[0]), array)
+        return np.empty((wanted.size, *view.shape), dtype=view.dtype)
+
+    def _raise_batch(
+        self, status: int, wanted: NDArray[np.int64], statuses: NDArray[np.int32], sample_bytes: int
+    ) -> None:
+        failed = wanted[statuses == status].tolist()
+        shown = f"{len(failed)} of {wanted.size} samples: indices {', '.join(map(str, failed[:8]))}"
+        shown += ", ..." if len(failed) > 8 else ""
+        if status == raw.DC_MISS:
+            raise MissError(f"not in the cache: {shown}")
+        if status == raw.DC_ERROR_RANGE:
+            raise RangeError(f"not in 0..{len(self) - 1}: {shown}")
+        if status == raw.DC_ERROR_RECORD:
+            raise RecordError(f"not of {sample_bytes} bytes, or without such an array: {shown}")
+        check(status)
+
+    @staticmethod
+    def estimate(
+        length: int, sample_bytes: int, *, fixed: bool = False, clients_max: int | None = None
+    ) -> CacheEstimate:
+        """How large a cache must be for `length` samples of `sample_bytes` bytes (each array rounded up to 64).
+
+        `fixed`: it will be opened with this `sample_bytes`, so that samples of one size are packed densely.
+        """
+        size = _number("sample_bytes", sample_bytes, 1, raw.DC_SAMPLE_BYTES_MAX)
+        options = _options(length, None, size if fixed else None, size, clients_max, False, False, 0)
+        error = raw.dc_error()
+        status, capacity, total = raw.dc_cache_estimate(options, size, error)
+        check(status, error)
+        return CacheEstimate(capacity, total)
+
+    @staticmethod
+    def unlink(name: str, *, directory: str | os.PathLike[str] | None = None) -> None:
+        """Removes a cache's name at once, kept or not. Processes that have it open go on with it.
+
+        Raises NotFoundError (a FileNotFoundError). Blocks for up to 10 s.
+        """
+        error = raw.dc_error()
+        check(raw.dc_cache_unlink(_name(name), _directory(directory), error), error)
+
+    @staticmethod
+    def gc(*, directory: str | os.PathLike[str] | None = None) -> int:
+        """Removes every cache of this user that nobody is attached to and that is not kept; returns how many."""
+        error = raw.dc_error()
+        status, removed = raw.dc_cache_gc(_directory(directory), error)
+        check(status, error)
+        return int(removed)
+
+    @staticmethod
+    def list(*, directory: str | os.PathLike[str] | None = None) -> Sequence[str]:
+        """The names of this user's caches, sorted."""
+        room = 1 << 12
+        while True:
+            error = raw.dc_error()
+            memory = bytearray(room)
+            status, needed = raw.dc_cache_list(_directory(directory), memory, error)
+            if status != raw.DC_ERROR_BUFFER:
+                check(status, error)
+                return memory[:needed].decode().splitlines()
+            room = needed
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reattach, (type(self), self._name, self._directory, self.info.uuid)
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return f"<ddpcache.Cache {self._name!r}, closed>"
+        return f"<ddpcache.Cache {self._name!r}, {self.stats().resident} of {len(self)} samples>"
+
+
+def _reattach(cls: type[Cache], name: str, directory: str | None, uuid: str) -> Cache:
+    """Unpickles: attaches to the cache that was pickled, and to no other of its name."""
+    cache = cls.__new__(cls)
+    Cache.__init__(cache, name, directory=directory)
+    found = cache.info.uuid
+    if found != uuid:
+        cache.close()
+        raise MismatchError(
+            f"the cache {name!r} was made anew: its uuid is {found}, and that of the pickled one {uuid}"
+        )
+    return cache
+
+
+def _indices(indices: ArrayLike) -> NDArray[np.int64]:
+    found = np.asarray(indices)
+    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+        raise TypeError(f"indices are a sequence of integers, not of {found.dtype} and {found.ndim} dimensions")
+    if found.dtype == np.uint64 and found.size and int(found.max()) > raw.DC_LENGTH_MAX:
+        raise RangeError(f"index {found.max()} is beyond every cache")
+    return np.ascontiguousarray(found, dtype=np.int64)
+
+
+def _batch_memory(out: Any) -> NDArray[Any]:
+    """The array whose memory `out` is."""
+    target = out if isinstance(out, np.ndarray) else np.asarray(out)
+    if target is not out and not np.may_share_memory(target, np.asarray(out)):
+        raise TypeError(f"out is an array or a CPU tensor, not {out!r}")
+    if not (target.flags.writeable and target.flags.c_contiguous):
+        raise ValueError("out must be writable and contiguous in C order")
+    return target
+
+
+# A cache that is still open when the interpreter ends is closed then, so that the last client removes it.
+_open_caches: weakref.WeakSet[Cache] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    for cache in list(_open_caches):
+        cache.close()

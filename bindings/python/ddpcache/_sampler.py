@@ -1,0 +1,244 @@
+"""Which samples a rank reads in an epoch, and in which order: the C library's sampler, with NumPy arrays."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _ddpcache as core
+from . import raw
+from ._cache import _number, _sized
+from ._errors import check
+
+_ORDERS = {"node": raw.DC_ORDER_NODE, "torch": raw.DC_ORDER_TORCH, "viscy": raw.DC_ORDER_VISCY}
+_TAILS = {"pad": raw.DC_TAIL_PAD, "drop": raw.DC_TAIL_DROP, "exact": raw.DC_TAIL_EXACT}
+_LAUNCHERS = ("none", "torchrun", "open_mpi", "mpi", "slurm", "lightning")
+# Indices drawn at once by an iteration: where a batch reaches its full speed.
+_BLOCK = 4096
+_UINT32_MAX = 2**32 - 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Topology:
+    """Where a process stands among the nodes and ranks of a job."""
+
+    node: int = 0  #: 0..nodes-1
+    nodes: int = 1
+    local_rank: int = 0  #: 0..local_size-1
+    local_size: int = 1  #: ranks on each node
+    rank: int = -1  #: the launcher's number, 0..world_size-1; -1 becomes node * local_size + local_rank
+    launcher: str = "none"  #: whose variables said so: "torchrun", "slurm", "open_mpi", "mpi", "lightning", "none"
+
+    def __post_init__(self) -> None:
+        if self.rank == -1:
+            object.__setattr__(self, "rank", self.node * self.local_size + self.local_rank)
+
+    @property
+    def world_size(self) -> int:
+        """Ranks of the job."""
+        return self.nodes * self.local_size
+
+
+def topology() -> Topology:
+    """The layout of the job, from the environment variables of its launcher; one process where there are none.
+
+    Raises TopologyError (a ValueError), which lists the variables, where they contradict each other or leave it
+    unknown.
+    """
+    found = _sized(raw.dc_topology, core.SIZEOF_TOPOLOGY)
+    error = raw.dc_error()
+    check(raw.dc_topology_detect(found, error), error)
+    values = {field.name: getattr(found, field.name) for field in dataclasses.fields(Topology)}
+    return Topology(**{**values, "launcher": _LAUNCHERS[found.launcher]})
+
+
+def _choice(what: str, value: Any, choices: dict[str, int]) -> int:
+    if value not in choices:
+        raise ValueError(f"{what} is one of {', '.join(map(repr, choices))}, not {value!r}")
+    return choices[value]
+
+
+class Sampler:
+    """Deals the indices 0..length-1 of a data set to the ranks of a job, anew each epoch.
+
+    The order "node" shuffles without moving samples between nodes, so that what a node has cached stays useful; "torch"
+    and "viscy" deal exactly as torch's DistributedSampler and VisCy's ShardedDistributedSampler do. All ranks must be
+    given the same arguments but for their place, and the same epochs.
+
+    ``len(sampler)`` and ``for index in sampler`` are of this rank in the current epoch. It may be pickled and copied. A
+    sampler is for one thread at a time.
+
+    Args:
+        length: samples of the data set, 0 to 2**62.
+        order: "node", "torch" or "viscy".
+        tail: what happens where the samples do not divide: "pad" repeats some, "drop" leaves some out, "exact" deals
+            each once, so that ranks differ by one ("node" only).
+        shuffle: a new order each epoch.
+        seed: of the orders, 0 to 2**64 - 1.
+        ring_seed: of the placement of samples on nodes, 0 to 2**64 - 1: another one moves samples.
+        ring_identity: nodes hold contiguous parts of the data set.
+        topology: this rank's place; None: as the launcher's variables say.
+        epoch: the first epoch, 0 to 2**40 - 1.
+
+    Raises ValueError for arguments (RangeError, EmptyError, TopologyError among them), TypeError for numbers that are
+    none.
+    """
+
+    def __init__(
+        self,
+        length: int,
+        *,
+        order: Literal["node", "torch", "viscy"] = "node",
+        tail: Literal["pad", "drop", "exact"] = "pad",
+        shuffle: bool = True,
+        seed: int = 0,
+        ring_seed: int = 0,
+        ring_identity: bool = False,
+        topology: Topology | None = None,
+        epoch: int = 0,
+    ) -> None:
+        self._arguments: dict[str, Any] = {
+            "length": length,
+            "order": order,
+            "tail": tail,
+            "shuffle": shuffle,
+            "seed": seed,
+            "ring_seed": ring_seed,
+            "ring_identity": ring_identity,
+            "topology": topology if topology is not None else globals()["topology"](),
+        }
+        options = self._options(**self._arguments)
+        error = raw.dc_error()
+        status, handle = raw.dc_sampler_open(options, error)
+        check(status, error)
+        self._handle: Any = handle
+        self._epoch = 0
+        self._size: int = value_of(raw.dc_sampler_size(handle))
+        if epoch:
+            self.set_epoch(epoch)
+
+    @staticmethod
+    def _options(
+        *,
+        length: int,
+        order: str,
+        tail: str,
+        shuffle: bool,
+        seed: int,
+        ring_seed: int,
+        ring_identity: bool,
+        topology: Topology,
+    ) -> raw.dc_sampler_options:
+        options = raw.dc_sampler_options()
+        check(raw.dc_sampler_options_init(options, core.SIZEOF_SAMPLER_OPTIONS))
+        options.order = _choice("order", order, _ORDERS)
+        options.tail = _choice("tail", tail, _TAILS)
+        options.length = _number("length", length, 0, raw.DC_SAMPLER_LENGTH_MAX)
+        options.seed = _number("seed", seed, 0, 2**64 - 1)
+        options.ring_seed = _number("ring_seed", ring_seed, 0, 2**64 - 1)
+        options.shuffle = int(bool(shuffle))
+        options.ring_identity = int(bool(ring_identity))
+        for name in ("node", "nodes", "local_rank", "local_size"):
+            setattr(options, name, _number(name, getattr(topology, name), 0, _UINT32_MAX))
+        return options
+
+    def __del__(self) -> None:
+        handle = self.__dict__.pop("_handle", None)
+        if handle is not None:
+            raw.dc_sampler_close(handle)
+
+    @property
+    def topology(self) -> Topology:
+        """This rank's place."""
+        place: Topology = self._arguments["topology"]
+        return place
+
+    @property
+    def epoch(self) -> int:
+        """The current epoch."""
+        return self._epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Goes to an epoch, 0 to 2**40 - 1. Constant time; running iterations go on in the epoch that they began."""
+        epoch = _number("epoch", epoch, 0, raw.DC_SAMPLER_EPOCH_MAX)
+        error = raw.dc_error()
+        check(raw.dc_sampler_set_epoch(self._handle, epoch, error), error)
+        self._epoch = epoch
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def real_size(self) -> int:
+        """How many of this rank's samples, the first ones, are no repeats: a metric that counts only these is exact.
+
+        Raises UnsupportedError for a shuffled and padded "viscy" order, whose repeats lie scattered.
+        """
+        error = raw.dc_error()
+        return value_of(raw.dc_sampler_real_size(self._handle, error), error)
+
+    @property
+    def shard_size(self) -> int:
+        """How many samples this node holds, whatever the epoch: what its cache needs room for."""
+        return value_of(raw.dc_sampler_shard_size(self._handle))
+
+    def read(self, position: int = 0, count: int | None = None) -> NDArray[np.int64]:
+        """The indices at `count` positions of this rank from `position` on (None: all that follow), in this epoch."""
+        position, count = _window(position, count, self._size)
+        return self._read(raw.dc_sampler_read, position, count)
+
+    def shard(self, position: int = 0, count: int | None = None) -> NDArray[np.int64]:
+        """The indices that this node holds, from `position` on, in one order for all its ranks and epochs."""
+        position, count = _window(position, count, self.shard_size)
+        return self._read(raw.dc_sampler_shard_read, position, count)
+
+    def _read(self, function: Any, position: int, count: int) -> NDArray[np.int64]:
+        indices = np.empty(count, dtype=np.int64)
+        error = raw.dc_error()
+        check(function(self._handle, position, indices, count, error), error)
+        return indices
+
+    def find(self, index: int) -> tuple[int, int] | None:
+        """The rank (node * local_size + local_rank) and position where an index is dealt first in the current epoch.
+
+        None where the tail "drop" leaves it out. Raises RangeError (an IndexError).
+        """
+        index = _number("index", index, 0, max(0, self._arguments["length"] - 1))
+        error = raw.dc_error()
+        status, rank, position = raw.dc_sampler_find(self._handle, index, error)
+        return None if check(status, error) == raw.DC_END else (rank, position)
+
+    def __iter__(self) -> Iterator[int]:
+        epoch = self._epoch
+        reader = self
+        for position in range(0, self._size, _BLOCK):
+            if reader._epoch != epoch:
+                reader = Sampler(**self._arguments, epoch=epoch)
+            yield from reader.read(position, min(_BLOCK, self._size - position)).tolist()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (type(self), self._arguments, self._epoch)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value!r}" for name, value in self._arguments.items() if name != "topology")
+        return f"<ddpcache.Sampler {shown}, epoch={self._epoch}, {self._size} samples of rank {self.topology.rank}>"
+
+
+def _reopen(cls: type[Sampler], arguments: dict[str, Any], epoch: int) -> Sampler:
+    return cls(**arguments, epoch=epoch)
+
+
+def value_of(result: Any, error: raw.dc_error | None = None) -> int:
+    """The value of a raw call that gives [status, value]."""
+    status, value = result
+    check(status, error)
+    return int(value)
+
+
+def _window(position: int, count: int | None, size: int) -> tuple[int, int]:
+    position = _number("position", position, 0, size)
+    return position, size - position if count is None else _number("count", count, 0, size - position)
