@@ -267,7 +267,8 @@ DC_API int32_t dc_sampler_find(const dc_sampler *sampler, int64_t index, uint32_
 /** How many samples this node holds: those its ranks are dealt, whatever the epoch, other nodes' samples that pad its tail
  *  not counted. It is what the node's cache needs room for.
  *
- *  NODE: its window. Shuffled TORCH: the whole data set. Shuffled VISCY: its ranks' blocks. Without shuffle: its share.
+ *  NODE: its window, also where unshuffled DROP never reaches the window's end. Shuffled TORCH: the whole data set. Shuffled
+ *  VISCY: its ranks' blocks. TORCH and VISCY without shuffle: its ranks' samples.
  *
  *  @param size  receives the number, 0..length
  *  @return DC_OK; DC_ERROR_ARGUMENT for NULL. Never blocks. @since 0.1 */

@@ -103,10 +103,9 @@ void read_tasks_per_node(Variables &variables, const char *name, Facts &facts) {
   if (!value) return;
   std::string_view rest = value;
   uint64_t nodes = 0;
-  while (!rest.empty()) {
-    const size_t comma = rest.find(',');
+  for (size_t comma = 0; comma != std::string_view::npos; rest = rest.substr(comma + 1)) {
+    comma = rest.find(',');
     std::string_view item = rest.substr(0, comma);
-    rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
     Count repeat = 1;
     if (const size_t open = item.find("(x"); open != std::string_view::npos && item.back() == ')') {
       repeat = parse_number(item.substr(open + 2, item.size() - open - 3));
@@ -200,7 +199,13 @@ void derive_places(Facts &facts) {
   const uint64_t local_size = *facts.local_size;
   if (!facts.node && *facts.nodes == 1) facts.node = 0;
   if (!facts.local_rank && local_size == 1) facts.local_rank = 0;
-  if (!facts.local_rank && facts.rank && facts.node) facts.local_rank = *facts.rank - *facts.node * local_size;
+  if (!facts.local_rank && facts.rank && facts.node) {
+    if (*facts.rank / local_size != *facts.node) {
+      return facts.complain("rank " + std::to_string(*facts.rank) + " is not on node " + std::to_string(*facts.node) +
+                            " where ranks are numbered node after node");
+    }
+    facts.local_rank = *facts.rank % local_size;
+  }
   if (!facts.local_rank) return facts.complain("this process's rank on its node is unknown: set LOCAL_RANK");
   if (!facts.node && facts.rank) {
     if (*facts.rank % local_size != *facts.local_rank) {
