@@ -2,6 +2,7 @@
 #ifndef DDPCACHE_SWIG_MODULE_H
 #define DDPCACHE_SWIG_MODULE_H
 
+#define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 #include "ddpcache/ddpcache.h"
