@@ -142,17 +142,22 @@ static int64_t now_ns(void) {
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+/* A signal that arrives between two waits of the library interrupts neither, so the wait is cut into parts. */
+#define SIGNAL_WAIT_NS (5 * INT64_C(1000000000))
+
 static int32_t load_until(dcpy_handle *handle, int64_t index, dcpy_loading *loading, int64_t timeout_ns,
                           dc_view *view) {
   int64_t began = now_ns();
-  int64_t left = timeout_ns;
   for (;;) {
+    int64_t part_began = now_ns();
+    int64_t left = timeout_ns - (part_began - began);
+    int64_t part = left > SIGNAL_WAIT_NS ? SIGNAL_WAIT_NS : left > 0 ? left : 0;
     loading->thread = PyEval_SaveThread();
-    int32_t status = dc_cache_load(handle->cache, index, trampoline, loading, left, view);
+    int32_t status = dc_cache_load(handle->cache, index, trampoline, loading, part, view);
     PyEval_RestoreThread(loading->thread);
-    if (status != DC_INTERRUPTED || PyErr_CheckSignals() != 0) return status;
-    int64_t spent = now_ns() - began;
-    left = spent < timeout_ns ? timeout_ns - spent : 0;
+    /* A thread with an open fill is told so at once, whatever the time. */
+    int part_is_over = status == DC_BUSY && part < left && now_ns() - part_began >= part;
+    if (!(part_is_over || status == DC_INTERRUPTED) || PyErr_CheckSignals() != 0) return status;
   }
 }
 
