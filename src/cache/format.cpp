@@ -30,10 +30,10 @@ uint64_t preferred_step(uint64_t capacity) {
 // All samples of one size: a step is cut so that nothing is left over but part of a page.
 void plan_fixed(const Geometry &geometry, Layout *layout) {
   const uint64_t extent = round_up(geometry.sample_bytes, kLineBytes) + kFixedHeadBytes;
-  const uint64_t wanted = std::max(preferred_step(geometry.capacity_bytes), extent + kLineBytes);
-  const uint64_t slots_wanted = std::min<uint64_t>(kSlotsMax, wanted / (extent + sizeof(Word)));
-  const uint64_t step = round_up(
-      words_bytes(std::max<uint64_t>(1, slots_wanted)) + std::max<uint64_t>(1, slots_wanted) * extent, kPageBytes);
+  // Rounded up, so that 4,096 steps still cover the capacity.
+  const uint64_t wanted = ceil_div(preferred_step(geometry.capacity_bytes), extent + sizeof(Word));
+  const uint64_t least = std::clamp<uint64_t>(wanted, 1, kSlotsMax);
+  const uint64_t step = round_up(words_bytes(least) + least * extent, kPageBytes);
   uint64_t slots = std::min<uint64_t>(kSlotsMax, (step - kLineBytes) / extent);
   while (words_bytes(slots) + slots * extent > step) --slots;
   layout->step_bytes = step;

@@ -1,6 +1,7 @@
 // A mapped cache file: typed access to its words, by a layout that this process computed itself.
 #pragma once
 
+#include "files.hpp"
 #include "format.hpp"
 #include "mapping.hpp"
 
