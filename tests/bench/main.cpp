@@ -1,0 +1,24 @@
+// ddpcache_bench ROW: measures one row of docs/benchmarks.md and prints it as one line of JSON or several.
+#include <cstring>
+
+#include "support.hpp"
+
+int main(int count, char **arguments) {
+  struct Row {
+    const char *name;
+    void (*run)();
+  };
+  constexpr Row kRows[] = {
+      {"hit", bench::hit}, {"batch", bench::read_batch}, {"fill", bench::fill}, {"attach", bench::attach}};
+  if (count == 4 && std::strcmp(arguments[1], "attach-once") == 0) {
+    bench::attach_once(arguments[2], arguments[3]);
+    return 0;
+  }
+  for (const Row &row : kRows) {
+    if (count == 2 && std::strcmp(arguments[1], row.name) == 0) {
+      row.run();
+      return 0;
+    }
+  }
+  bench::stop("usage: ddpcache_bench hit|batch|fill|attach");
+}
