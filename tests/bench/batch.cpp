@@ -47,7 +47,8 @@ void batches_of(const char *row, uint64_t sample_bytes, int64_t samples) {
       }
     });
   };
-  measure(row, "GB/s", {{"ddpcache", [&] { return gigabytes / read(); }}, {"memcpy", [&] { return gigabytes / copy(); }}},
+  measure(row, "GB/s",
+          {{"ddpcache", [&] { return gigabytes / read(); }}, {"memcpy", [&] { return gigabytes / copy(); }}},
           {{"samples", std::to_string(samples)}, {"sample_bytes", std::to_string(sample_bytes)}});
   for (dc_view &view : views) dc_cache_view_release(&view);
 }

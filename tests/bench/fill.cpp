@@ -1,4 +1,5 @@
 // Filling against the system calls and the copy that no filler of shared memory gets around.
+#include <algorithm>
 #include <cstring>
 
 #include "support.hpp"
