@@ -13,8 +13,8 @@ static_assert(Permutation::table_length_max <= uint64_t{1} << 16, "table entries
 
 namespace {
 
-// A single position costs about as much as an eighth of a block.
-constexpr size_t scalar_count_max = NarrowFeistel::block_size / 8;
+// With AVX-512 a block costs as much as six positions one by one, without any vectors as much as fourteen.
+constexpr size_t scalar_count_max = 6;
 
 const FeistelKernel &fastest_kernel() {
   const FeistelKernels kernels = feistel_kernels();

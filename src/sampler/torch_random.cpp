@@ -32,10 +32,11 @@ void shuffle_large(MersenneTwister &generator, std::vector<Index> &order) {
 
 template <typename Index>
 IndexTable shuffled(MersenneTwister &generator, uint64_t length, Places places) {
+  if (length == 0) return {};
   std::vector<Index> order(length);
   if (length >= torch_large_length) {
     shuffle_large(generator, order);
-  } else if (length > 0) {
+  } else {
     const uint64_t last = places.count > 0 ? places.first + (places.count - 1) * places.step : 0;
     shuffle_small(generator, order, std::min(last + 1, length));
   }
