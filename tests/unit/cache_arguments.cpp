@@ -216,7 +216,8 @@ TEST_F(Refusal, OfResidencyOutsideTheEntries) {
   EXPECT_EQ(dc_cache_residency(nullptr, 0, 1, bits), DC_ERROR_ARGUMENT);
   EXPECT_EQ(dc_cache_residency(cache_, 0, 1, nullptr), DC_ERROR_ARGUMENT);
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-  const int64_t ranges[][2] = {{-1, 1}, {0, -1}, {0, kLength + 1}, {1, kLength}, {kLength + 1, 0}, {kMost, kMost}, {1, kMost}};
+  const int64_t ranges[][2] = {{-1, 1},          {0, -1},        {0, kLength + 1}, {1, kLength},
+                               {kLength + 1, 0}, {kMost, kMost}, {1, kMost}};
   for (const auto &[first, count] : ranges) {
     EXPECT_EQ(dc_cache_residency(cache_, first, count, bits), DC_ERROR_RANGE) << first << " + " << count;
   }

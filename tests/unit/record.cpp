@@ -17,7 +17,8 @@ struct DType {
   uint8_t code, bits;
   uint16_t lanes;
 };
-constexpr DType kTypes[] = {{0, 8, 1}, {1, 8, 1}, {2, 32, 1}, {2, 64, 1}, {4, 16, 1}, {5, 128, 1}, {6, 8, 1}, {1, 4, 2}};
+constexpr DType kTypes[] = {{0, 8, 1},  {1, 8, 1},   {2, 32, 1}, {2, 64, 1},
+                            {4, 16, 1}, {5, 128, 1}, {6, 8, 1},  {1, 4, 2}};
 
 dc_array array_of(DType type, std::vector<int64_t> shape, const std::string &name = "") {
   dc_array array = {};
@@ -221,7 +222,8 @@ TEST(Record, OfRandomGarbageIsReadWithinItsBoundsOnly) {
   std::mt19937_64 random(seed);
   for (int round = 0; round < 20'000; ++round) {
     const Guarded memory(random() % 200);
-    for (size_t i = 0; i < memory.size(); ++i) memory.data()[i] = static_cast<uint8_t>(random() % (round % 2 ? 4 : 256));
+    for (size_t i = 0; i < memory.size(); ++i)
+      memory.data()[i] = static_cast<uint8_t>(random() % (round % 2 ? 4 : 256));
     if (memory.size() >= 24 && round % 4 != 0) {
       const RecordHead head = {kRecordMagic, static_cast<uint16_t>(1 + random() % 3),
                                static_cast<uint16_t>(random() % 90), random() % 220, 0};

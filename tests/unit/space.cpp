@@ -32,7 +32,8 @@ class FakeRoot : public ::testing::Test {
     std::ofstream(root_ + path) << text;
   }
   void mount_version2() {
-    write("/proc/self/mountinfo", "22 1 0:20 / /proc rw - proc proc rw\n29 22 0:25 / /cg rw,nosuid shared:4 - cgroup2 cgroup2 rw\n");
+    write("/proc/self/mountinfo",
+          "22 1 0:20 / /proc rw - proc proc rw\n29 22 0:25 / /cg rw,nosuid shared:4 - cgroup2 cgroup2 rw\n");
   }
   void mount_version1() {
     write("/proc/self/mountinfo",
