@@ -1,0 +1,408 @@
+#include "actors.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <sstream>
+#include <thread>
+
+#include "locks.hpp"
+
+namespace ddpcache::test {
+namespace {
+
+constexpr unsigned kWatchdogSeconds = 100;
+constexpr int kAnswerMilliseconds = 90'000;
+
+// The actor's side.
+class Player {
+ public:
+  std::string answer(const std::string &line) {
+    std::istringstream words(line);
+    std::string verb;
+    words >> verb;
+    if (verb == "in-child") {
+      std::string rest;
+      std::getline(words, rest);
+      return in_child(rest);
+    }
+    static const std::map<std::string, void (Player::*)(std::istream &)> kVerbs = {
+        {"open", &Player::open},
+        {"attach", &Player::attach},
+        {"reopen", &Player::reopen},
+        {"close", &Player::close},
+        {"close-old", &Player::close_old},
+        {"put", &Player::put_sample},
+        {"load", &Player::load},
+        {"get", &Player::get},
+        {"view", &Player::view},
+        {"view-right", &Player::view_right},
+        {"begin", &Player::begin},
+        {"allocate", &Player::allocate},
+        {"write", &Player::write},
+        {"commit", &Player::commit},
+        {"abort", &Player::abort},
+        {"background", &Player::background},
+        {"fork", &Player::fork_on},
+        {"raw-fork", &Player::raw_fork},
+        {"close-descriptors", &Player::close_descriptors},
+        {"crowd", &Player::crowd},
+        {"crowd-unharmed", &Player::crowd_unharmed},
+        {"no-descriptors", &Player::no_descriptors},
+        {"hog", &Player::hog},
+        {"unhog", &Player::unhog},
+        {"hold-lock", &Player::hold_lock}};
+    answer_.str("");
+    const auto found = kVerbs.find(verb);
+    if (found == kVerbs.end()) return "no such command: " + line;
+    (this->*found->second)(words);
+    return answer_.str();
+  }
+
+ private:
+  void said(int32_t status, const dc_error &error) {
+    answer_ << status;
+    if (status < 0) answer_ << ' ' << error.message;
+  }
+
+  void open(std::istream &words) {
+    std::string name;
+    dc_cache_options options;
+    dc_cache_options_init(&options, sizeof options);
+    words >> name >> options.length >> options.capacity_bytes >> options.sample_bytes >> options.clients_max >>
+        options.partial;
+    dc_error error = {};
+    said(dc_cache_open(name.c_str(), nullptr, "test", &options, &cache_, &error), error);
+  }
+  void attach(std::istream &words) {
+    std::string name;
+    words >> name;
+    dc_error error = {};
+    said(dc_cache_attach(name.c_str(), nullptr, 10 * kSecond, &cache_, &error), error);
+  }
+  void reopen(std::istream &words) {
+    old_ = cache_;
+    attach(words);
+  }
+  void close(std::istream &) { answer_ << dc_cache_close(std::exchange(cache_, nullptr)); }
+  void close_old(std::istream &) { answer_ << dc_cache_close(std::exchange(old_, nullptr)); }
+
+  void put_sample(std::istream &words) {
+    int64_t index = 0;
+    uint64_t bytes = 0;
+    words >> index >> bytes;
+    answer_ << put(cache_, index, bytes);
+  }
+  void load(std::istream &words) {
+    int64_t index = 0, timeout_ms = 0;
+    Errand errand;
+    words >> index >> errand.bytes >> timeout_ms;
+    dc_view loaded = {};
+    const int32_t status = dc_cache_load(cache_, index, load_pattern, &errand, timeout_ms * kMillisecond, &loaded);
+    answer_ << status << ' ' << errand.runs;
+    if (status == DC_OK && !has_pattern(loaded.data, loaded.bytes, index)) answer_ << " WRONG";
+    dc_cache_view_release(&loaded);
+  }
+  void get(std::istream &words) {
+    int64_t index = 0;
+    uint64_t bytes = 0;
+    words >> index >> bytes;
+    answer_ << static_cast<bool>(holds(cache_, index, bytes));
+  }
+  void view(std::istream &words) {
+    int64_t index = 0;
+    words >> index;
+    answer_ << dc_cache_view(cache_, index, &view_);
+  }
+  void view_right(std::istream &words) {
+    uint64_t bytes = 0;
+    words >> bytes;
+    answer_ << (view_.bytes == bytes && has_pattern(view_.data, bytes, view_.index));
+  }
+
+  void begin(std::istream &words) {
+    int64_t timeout_ms = 0;
+    words >> index_ >> timeout_ms;
+    answer_ << dc_cache_fill_begin(cache_, index_, timeout_ms * kMillisecond, &fill_);
+  }
+  void allocate(std::istream &words) {
+    uint64_t bytes = 0;
+    words >> bytes;
+    array_ = byte_array(bytes);
+    answer_ << dc_cache_fill_allocate(fill_, &array_, 1, nullptr, nullptr);
+  }
+  // Writes a part of the sample, in whole words.
+  void write(std::istream &words) {
+    uint64_t from = 0, to = 0;
+    words >> from >> to;
+    std::vector<uint8_t> whole(array_.bytes);
+    write_pattern(whole.data(), array_.bytes, index_);
+    std::memcpy(array_.data + from, whole.data() + from, to - from);
+    answer_ << 0;
+  }
+  void commit(std::istream &) { answer_ << dc_cache_fill_commit(fill_); }
+  void abort(std::istream &) { answer_ << dc_cache_fill_abort(fill_); }
+  void background(std::istream &words) {
+    int64_t index = 0;
+    words >> index;
+    std::atomic<int32_t> status{INT32_MAX};
+    std::thread([&status, cache = cache_, index] {
+      dc_fill *fill = nullptr;
+      status = dc_cache_fill_begin(cache, index, 0, &fill);
+      while (true) pause();
+    }).detach();
+    while (status == INT32_MAX) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    answer_ << status;
+  }
+
+  std::string in_child(const std::string &command) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+      // Where no descriptor is left, the exit status has to do.
+      const pid_t child = fork();
+      if (child == 0) _exit(std::abs(std::atoi(answer(command).c_str())));
+      int status = 0;
+      waitpid(child, &status, 0);
+      return WIFEXITED(status) ? "exit " + std::to_string(WEXITSTATUS(status)) : "killed";
+    }
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(kWatchdogSeconds);  // a fork clears it
+      const std::string said_by_child = answer(command);
+      if (::write(ends[1], said_by_child.data(), said_by_child.size()) < 0) _exit(1);
+      _exit(0);
+    }
+    ::close(ends[1]);
+    char text[2000];
+    std::string all;
+    for (ssize_t got; (got = read(ends[0], text, sizeof text)) > 0;) all.append(text, static_cast<size_t>(got));
+    ::close(ends[0]);
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFSIGNALED(status) ? "killed by " + std::to_string(WTERMSIG(status)) : all;
+  }
+
+  void go_on_in(pid_t child) {
+    if (child > 0) {
+      while (true) pause();
+    }
+    alarm(kWatchdogSeconds);
+    answer_ << getpid();
+  }
+  void fork_on(std::istream &) { go_on_in(fork()); }
+  // As a program does that makes its processes by system calls: no fork handler runs.
+  void raw_fork(std::istream &) {
+    go_on_in(static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr)));
+  }
+
+  void close_descriptors(std::istream &) { answer_ << syscall(SYS_close_range, 3u, ~0u, 0u); }
+  void crowd(std::istream &words) {
+    int count = 0;
+    for (words >> count; static_cast<int>(crowd_.size()) < count;) {
+      const int fd = ::open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+      if (fd < 0) break;
+      crowd_.push_back(fd);
+    }
+    answer_ << crowd_.size();
+  }
+  void crowd_unharmed(std::istream &) {
+    bool unharmed = true;
+    for (const int fd : crowd_) {
+      struct stat properties;
+      unharmed &= fstat(fd, &properties) == 0 && properties.st_size == 0 && properties.st_blocks == 0;
+      const int again = ::open(("/proc/self/fd/" + std::to_string(fd)).c_str(), O_RDWR | O_CLOEXEC);
+      for (uint32_t client = 0; client < 8; ++client)
+        unharmed &= probe(again, client_byte(client)) == ProbeResult::free;
+      unharmed &= probe(again, kAttachByte) == ProbeResult::free;
+      ::close(again);
+    }
+    answer_ << unharmed;
+  }
+  void no_descriptors(std::istream &) {
+    // The lowest free number is the first that may not be used any more.
+    const int lowest = dup(0);
+    ::close(lowest);
+    const rlimit limit = {static_cast<rlim_t>(lowest), static_cast<rlim_t>(lowest)};
+    answer_ << setrlimit(RLIMIT_NOFILE, &limit);
+  }
+
+  void hog(std::istream &) {
+    const int fd = ::open("/dev/shm/hog", O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    for (off_t at = 0; fallocate(fd, 0, at, 4096) == 0; at += 4096) {
+    }
+    ::close(fd);
+    answer_ << 0;
+  }
+  void unhog(std::istream &) { answer_ << unlink("/dev/shm/hog"); }
+  void hold_lock(std::istream &words) {
+    std::string directory;
+    words >> directory;
+    const int fd =
+        ::open((directory + "/ddpcache." + std::to_string(geteuid())).c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    answer_ << flock(fd, LOCK_EX);
+  }
+
+  std::ostringstream answer_;
+  dc_cache *cache_ = nullptr;
+  dc_cache *old_ = nullptr;
+  dc_fill *fill_ = nullptr;
+  int64_t index_ = 0;
+  dc_array array_ = {};
+  dc_view view_ = {};
+  std::vector<int> crowd_;
+};
+
+int play() {
+  alarm(kWatchdogSeconds);
+  Player player;
+  for (std::string line; std::getline(std::cin, line);) std::cout << player.answer(line) << std::endl;
+  return 0;
+}
+
+bool mount_private() { return mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0; }
+
+// Sets the scene that the stage asks for; in the new program, so that the tests' own process stays as it is.
+int set_scene(int shm_megabytes, bool pid_namespace) {
+  if (shm_megabytes > 0) {
+    const std::string size = "size=" + std::to_string(shm_megabytes) + "m";
+    if (unshare(CLONE_NEWNS) != 0 || !mount_private() ||
+        mount("none", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, size.c_str()) != 0) {
+      return 3;
+    }
+  }
+  if (!pid_namespace) return play();
+  if (unshare(CLONE_NEWPID | CLONE_NEWNS) != 0 || !mount_private()) return 3;
+  const pid_t child = fork();
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (mount("none", "/proc", "proc", 0, nullptr) != 0) _exit(3);
+    _exit(play());
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 4;
+}
+
+}  // namespace
+
+Actor::Actor(const Stage &stage) {
+  int commands[2], answers[2];
+  EXPECT_EQ(pipe2(commands, O_CLOEXEC), 0);
+  EXPECT_EQ(pipe2(answers, O_CLOEXEC), 0);
+  const std::string megabytes = std::to_string(stage.shm_megabytes);
+  pid_ = fork();
+  if (pid_ == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    dup2(commands[0], 0);
+    dup2(answers[1], 1);
+    if (!stage.fault.empty()) setenv("DDPCACHE_FAULT", stage.fault.c_str(), 1);
+    execl("/proc/self/exe", "actor", "--actor", megabytes.c_str(), stage.pid_namespace ? "1" : "0",
+          static_cast<char *>(nullptr));
+    _exit(127);
+  }
+  ::close(commands[0]);
+  ::close(answers[1]);
+  commands_ = commands[1];
+  answers_ = answers[0];
+}
+
+Actor::~Actor() {
+  if (pid_ > 0) kill_and_reap();
+  ::close(commands_);
+  ::close(answers_);
+}
+
+void Actor::tell(const std::string &command) {
+  const std::string line = command + "\n";
+  // A dead actor is no error here: some commands are what kills it.
+  EXPECT_TRUE(::write(commands_, line.data(), line.size()) > 0 || errno == EPIPE);
+}
+
+std::string Actor::hear() {
+  while (heard_.find('\n') == std::string::npos) {
+    pollfd waiting = {answers_, POLLIN, 0};
+    if (poll(&waiting, 1, kAnswerMilliseconds) != 1) {
+      ADD_FAILURE() << "the actor does not answer";
+      return "";
+    }
+    char text[2000];
+    const ssize_t got = read(answers_, text, sizeof text);
+    if (got <= 0) return "";
+    heard_.append(text, static_cast<size_t>(got));
+  }
+  const size_t end = heard_.find('\n');
+  const std::string line = heard_.substr(0, end);
+  heard_.erase(0, end + 1);
+  return line;
+}
+
+std::string Actor::ask(const std::string &command) {
+  tell(command);
+  return hear();
+}
+
+void Actor::signal(int number) const { EXPECT_EQ(::kill(pid_, number), 0); }
+
+int Actor::reap() {
+  int status = 0;
+  EXPECT_EQ(waitpid(pid_, &status, 0), pid_);
+  pid_ = -1;
+  return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+void Actor::kill_and_reap() {
+  ::kill(pid_, SIGKILL);
+  reap();
+}
+
+void Actor::await_stop() {
+  int status = 0;
+  EXPECT_EQ(waitpid(pid_, &status, WUNTRACED), pid_);
+  EXPECT_TRUE(WIFSTOPPED(status));
+}
+
+void Actor::await_zombie() {
+  siginfo_t information = {};
+  EXPECT_EQ(waitid(P_PID, static_cast<id_t>(pid_), &information, WEXITED | WNOWAIT), 0);
+}
+
+bool may_unshare() {
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool may = unshare(CLONE_NEWNS | CLONE_NEWPID) == 0 && mount_private() &&
+                     mount("none", "/dev/shm", "tmpfs", 0, "size=1m") == 0;
+    _exit(may ? 0 : 1);
+  }
+  int status = 1;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+}  // namespace ddpcache::test
+
+int main(int count, char **arguments) {
+  if (count == 4 && std::string(arguments[1]) == "--actor") {
+    return ddpcache::test::set_scene(std::atoi(arguments[2]), arguments[3][0] == '1');
+  }
+  signal(SIGPIPE, SIG_IGN);
+  testing::InitGoogleTest(&count, arguments);
+  return RUN_ALL_TESTS();
+}
