@@ -33,7 +33,8 @@ DCPY_OPENED(dc_sampler, sampler)
 DCPY_OPENED(dc_permutation, permutation)
 DCPY_OPENED(dc_fill, fill)
 
-/* Memory of the caller's, by the buffer protocol. Room is checked where the C function has no parameter for it. */
+/* Memory of the caller's, by the buffer protocol. That there is room enough is the caller's to see to, as in C, but for
+ * buffers whose length the C function is given. */
 %typemap(in) int64_t *indices (Py_buffer memory = {0}) {
   if (PyObject_GetBuffer($input, &memory, PyBUF_CONTIG) != 0) SWIG_fail;
   $1 = memory.buf;

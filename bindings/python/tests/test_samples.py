@@ -14,6 +14,8 @@ import ddpcache
 import numpy as np
 import pytest
 from ddpcache import _samples
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 NUMPY_DTYPES = [
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -302,3 +304,42 @@ def test_a_foreign_or_damaged_structure_is_an_error_and_no_crash(cache, store_in
     else:
         assert structure.count(b"[") == 500 and isinstance(found, list)
     assert cache.read_batch([1]).tolist() == [[97, 98, 99]]
+
+
+def nested(children: st.SearchStrategy) -> st.SearchStrategy:
+    keys = st.one_of(st.text(max_size=5), st.integers(), st.booleans(), st.none(), st.tuples(st.text(max_size=3)))
+    return st.one_of(
+        st.lists(children, max_size=6),
+        st.lists(children, max_size=6).map(tuple),
+        st.dictionaries(keys, children, max_size=6),
+    )
+
+
+LEAVES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.complex_numbers(allow_nan=False),
+    st.text(),
+    st.binary(),
+    st.sampled_from(NUMPY_DTYPES).flatmap(lambda dtype: st.just(array(dtype, (3,)))),
+    st.sampled_from([np.float32(0.5), np.int8(-1), np.bool_(True)]),
+)
+
+
+@settings(max_examples=200, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@given(sample=st.recursive(LEAVES, nested, max_leaves=60))
+def test_any_nesting_of_samples(open_cache, sample):
+    with open_cache(".any", length=1, fingerprint=None) as cache:
+        cache[0] = sample
+        assert_same(cache[0], sample)
+
+
+@settings(max_examples=200, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@given(sample=st.recursive(LEAVES, nested, max_leaves=60))
+def test_any_nesting_of_samples_is_packed_where_it_is_large(open_cache, sample):
+    padded = [sample, *([None, number] for number in range(70))]
+    with open_cache(".any", length=1, fingerprint=None) as cache:
+        cache[0] = padded
+        assert_same(cache[0], padded)
