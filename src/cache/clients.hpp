@@ -79,7 +79,7 @@ class Clients final : public ForkAware {
   bool close_views() { return process_->views.fetch_or(1, std::memory_order_acq_rel) == 0; }
 
   // Whether this handle was opened by a parent of this process.
-  bool is_inherited() const { return opened_in_ != fork_generation(); }
+  bool is_inherited() const { return opened_in_ != 0 && opened_in_ != fork_generation(); }
 
   void after_fork_in_child() noexcept override;
   void descriptor_given_to_another(int fd) noexcept override;
@@ -105,7 +105,7 @@ class Clients final : public ForkAware {
 
   const Segment &segment_;
   Descriptor file_;
-  uint32_t opened_in_ = 0;  // fork generation
+  uint32_t opened_in_ = 0;  // fork generation; 0: not opened yet
   Process *process_ = nullptr;
 };
 
