@@ -233,8 +233,8 @@ class Cache(core.Handle):
     UnsupportedError, SystemCallError (an OSError). Opening may block for up to `timeout`.
     """
 
-    _name: str
-    _directory: str | None
+    _name: str = ""
+    _directory: str | None = None
 
     def __init__(
         self,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import os
 import threading
 import weakref
+from pathlib import Path
 
 import ddpcache
 import numpy as np
@@ -187,6 +189,42 @@ def test_wrong_names_are_refused(wrong, error):
 def test_creating_needs_length_and_fingerprint(name, options):
     with pytest.raises(TypeError, match="give"):
         ddpcache.Cache(name, **options)
+
+
+def file_of(name: str) -> Path:
+    return Path(f"/dev/shm/ddpcache.{os.getuid()}.{name}")
+
+
+def test_one_client_too_many_is_an_error_with_the_count(open_cache, name):
+    first = open_cache(clients_max=1)
+    with pytest.raises(ddpcache.ClientsError, match="1"):
+        ddpcache.Cache(name)
+    first.close()
+    assert open_cache(clients_max=1).put(1, 1)
+
+
+def test_a_lock_held_by_another_is_a_timeout(open_cache, name):
+    with open(f"/dev/shm/ddpcache.{os.getuid()}", "ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for call in (lambda: open_cache(timeout=0.05), lambda: ddpcache.Cache(name, timeout=0)):
+            with pytest.raises(ddpcache.LockedError) as caught:
+                call()
+            assert isinstance(caught.value, TimeoutError)
+    assert open_cache().put(1, 1)
+
+
+def test_a_file_that_is_no_cache_is_refused_and_left_alone(open_cache, name, tmp_path):
+    target = tmp_path / "target"
+    target.write_bytes(b"precious")
+    file_of(name).symlink_to(target)
+    with pytest.raises(PermissionError, match=name):
+        open_cache()
+    assert target.read_bytes() == b"precious" and file_of(name).is_symlink()
+    file_of(name).unlink()
+    file_of(name).write_bytes(b"no cache at all" * 1000)
+    with pytest.raises((ddpcache.DamagedError, ddpcache.FormatError, ddpcache.NotOwnedError), match=name):
+        ddpcache.Cache(name)
+    file_of(name).unlink()
 
 
 def test_sizes_are_numbers_or_text():
