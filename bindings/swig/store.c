@@ -115,10 +115,15 @@ typedef struct dcpy_loading {
   dc_error error;
 } dcpy_loading;
 
-static int32_t load_sample(dcpy_loading *loading, dc_fill *fill, int64_t index) {
+static PyObject *call_loader(PyObject *loader, int64_t index) {
   PyObject *number = PyLong_FromLongLong(index);
-  loading->sample = number ? PyObject_CallFunctionObjArgs(loading->loader, number, NULL) : NULL;
+  PyObject *sample = number ? PyObject_CallFunctionObjArgs(loader, number, NULL) : NULL;
   Py_XDECREF(number);
+  return sample;
+}
+
+static int32_t load_sample(dcpy_loading *loading, dc_fill *fill, int64_t index) {
+  loading->sample = call_loader(loading->loader, index);
   if (!loading->sample) return 0;
   dcpy_record record;
   if (record_of(loading->sample, &record) != 0) return 0;
@@ -170,14 +175,9 @@ PyObject *dcpy_load(dcpy_handle *handle, int64_t index, PyObject *loader, int64_
     return dcpy_sample_new(&view, as_views);
   }
   if (!PyErr_Occurred()) {
-    if (status == DC_BUSY && !loading.sample) {
-      PyObject *number = PyLong_FromLongLong(index);
-      loading.sample = number ? PyObject_CallFunctionObjArgs(loader, number, NULL) : NULL;
-      Py_XDECREF(number);
-      return loading.sample;
-    }
-    /* Decoded once is enough: a full cache, or a fill that another client took over, still gives the sample. */
-    if ((status == DC_FULL || status == DC_ERROR_LOST) && loading.sample) return loading.sample;
+    /* What cannot be cached is still given: decoded here, unless the loader has run already. */
+    if (status == DC_BUSY || status == DC_FULL || (status == DC_ERROR_LOST && loading.sample))
+      return loading.sample ? loading.sample : call_loader(loader, index);
     if (status < 0 && loading.error.message[0])
       dcpy_fail(status, loading.error.message);
     else
