@@ -1,0 +1,32 @@
+"""ddpcache for torch: samplers that leave samples on their node, and a data set whose samples are decoded once a node.
+
+    dataset = ddpcache.torch.CachedDataset(dataset, "digits")
+    sampler = ddpcache.torch.NodeSampler(dataset)
+    loader = DataLoader(dataset, batch_size=32, sampler=sampler, num_workers=4)
+    for epoch in range(epochs):
+        sampler.set_epoch(epoch)
+        ...
+
+With Lightning, set ``Trainer(use_distributed_sampler=False)``, which says that the samplers are yours. Lightning leaves
+these alone either way, since they are DistributedSamplers of torch, and calls set_epoch itself.
+"""
+
+from __future__ import annotations
+
+from .._job import job_id
+from ._dataset import CachedDataset, NondeterministicError, fingerprint
+from ._samplers import DistributedSampler, NodeBatchSampler, NodeSampler, ShardedDistributedSampler
+
+__all__ = [
+    "CachedDataset",
+    "DistributedSampler",
+    "NodeBatchSampler",
+    "NodeSampler",
+    "NondeterministicError",
+    "ShardedDistributedSampler",
+    "fingerprint",
+]
+
+# Where no launcher names the job, its first process does so in a variable. Lightning and mp.spawn start the other ranks
+# from a script that has imported this module, but perhaps opened no cache yet.
+job_id()
