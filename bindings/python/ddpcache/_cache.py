@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import dataclasses
 import os
 import re
@@ -15,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _ddpcache as core
 from . import raw
-from ._errors import MismatchError, MissError, RangeError, RecordError, check
+from ._errors import MismatchError, MissError, RangeError, RecordError, StateError, check
 from ._job import job_id
 
 _UNITS: dict[str, int] = {
@@ -468,4 +469,6 @@ _open_caches: weakref.WeakSet[Cache] = weakref.WeakSet()
 @atexit.register
 def _close_all() -> None:
     for cache in list(_open_caches):
-        cache.close()
+        # A daemon thread that is still inside a call keeps its cache open until the process is gone.
+        with contextlib.suppress(StateError):
+            cache.close()

@@ -141,6 +141,22 @@ def test_a_program_that_ends_without_closing_leaves_nothing(name):
     assert name not in ddpcache.Cache.list()
 
 
+def test_a_daemon_thread_inside_a_call_does_not_disturb_the_end(name):
+    program = PROGRAM + (
+        "import threading, time\n"
+        "inside = threading.Event()\n"
+        "def decode(index):\n"
+        "    inside.set()\n"
+        "    time.sleep(600)\n"
+        "threading.Thread(target=cache.get_or_load, args=(2, decode), daemon=True).start()\n"
+        "inside.wait()\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program, name], capture_output=True, text=True, timeout=120)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    ddpcache.Cache.gc()
+    assert name not in ddpcache.Cache.list()
+
+
 def test_what_a_killed_program_leaves_is_collected(name):
     program = PROGRAM + "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
     assert subprocess.run([sys.executable, "-c", program, name]).returncode == -signal.SIGKILL
