@@ -110,8 +110,8 @@ class _Flattener:
         plain_type = type(value) is torch.Tensor and value.layout is torch.strided and not value.is_meta
         if not plain_type or dtype not in _TORCH_CODES:
             raise TypeError(
-                f"{_place(path)} is a {type(value).__name__} of {value.dtype}, {value.layout} on {value.device}, which a "
-                "cache cannot hold: it takes plain dense torch.Tensor objects of numbers and bool"
+                f"{_place(path)} is a {type(value).__name__} of {value.dtype}, {value.layout} on {value.device}, which "
+                "a cache cannot hold: it takes plain dense torch.Tensor objects of numbers and bool"
             )
         plain = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
         data = plain.reshape(-1).view(torch.uint8).numpy()
