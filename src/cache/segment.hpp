@@ -2,6 +2,11 @@
 #pragma once
 
 #include "files.hpp"
+#include <fcntl.h>
+
+#include <cerrno>
+#include <string>
+
 #include "format.hpp"
 #include "mapping.hpp"
 
@@ -19,9 +24,14 @@ class Segment {
   Layout layout;
   FileIdentity identity;
 
+  // Through an open file description of their own: a mapping keeps its description, and with it all of its locks, for as
+  // long as any process has it mapped, and children inherit mappings.
   Status map(int fd) {
-    Status status = Mapping::map(fd, layout.file_bytes, Mapping::Access::read_write, &writable_);
-    return status.ok() ? Mapping::map(fd, layout.file_bytes, Mapping::Access::read_only, &readable_) : status;
+    const std::string path = "/proc/self/fd/" + std::to_string(fd);
+    const Descriptor apart(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    if (!apart.valid()) return system_failure("open", path, errno);
+    Status status = Mapping::map(apart.get(), layout.file_bytes, Mapping::Access::read_write, &writable_);
+    return status.ok() ? Mapping::map(apart.get(), layout.file_bytes, Mapping::Access::read_only, &readable_) : status;
   }
 
   // Leaves the memory mapped for as long as the process lives.
