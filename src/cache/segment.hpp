@@ -1,12 +1,12 @@
 // A mapped cache file: typed access to its words, by a layout that this process computed itself.
 #pragma once
 
-#include "files.hpp"
 #include <fcntl.h>
 
 #include <cerrno>
 #include <string>
 
+#include "files.hpp"
 #include "format.hpp"
 #include "mapping.hpp"
 
