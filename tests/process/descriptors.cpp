@@ -1,0 +1,123 @@
+// Processes without their descriptors: closed by the program, used again for other files, or not to be had.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <string>
+
+#include "actors.hpp"
+
+namespace ddpcache::test {
+namespace {
+
+constexpr uint64_t kBytes = 20'000;
+
+class WithoutDescriptors : public ::testing::Test {
+ protected:
+  WithoutDescriptors() { EXPECT_EQ(actor_.ask(std::string("attach ") + name_.c_str()), "0"); }
+
+  // Fills until there is no room, trying a little longer than the first refusal.
+  void fill_up(int64_t from) {
+    for (int refused = 0; refused < 5; ++from) refused += put(cache_, from, kBytes) == DC_FULL;
+  }
+  void await_takeover(int64_t index) { ASSERT_EQ(put(cache_, index, kBytes, 60 * kSecond), DC_OK); }
+
+  const CacheName name_;
+  Handle cache_ = open_cache(name_, options_for(1000, 2 << 20, kBytes));
+  Actor actor_;
+};
+
+TEST_F(WithoutDescriptors, AProcessLosesItsFillButNeverItsBytes) {
+  ASSERT_EQ(actor_.ask("begin 7 0"), "0");
+  ASSERT_EQ(actor_.ask("allocate 20000"), "0");
+  ASSERT_EQ(actor_.ask("write 0 8000"), "0");
+  ASSERT_EQ(actor_.ask("close-descriptors"), "0");
+  await_takeover(7);
+  fill_up(100);
+  dc_cache_report report = report_of(cache_);
+  EXPECT_EQ(report.extents_named, 1u) << "it may still be writing there";
+  EXPECT_EQ(report.extents_free, 0u);
+  ASSERT_EQ(actor_.ask("write 8000 20000"), "0");
+  for (int64_t i = 0; i < 1000; ++i) {
+    EXPECT_TRUE(dc_cache_contains(cache_, i) == DC_MISS || holds(cache_, i, kBytes));
+  }
+  EXPECT_EQ(actor_.ask("commit"), std::to_string(DC_ERROR_LOST));
+  EXPECT_TRUE(holds(cache_, 7, kBytes));
+  EXPECT_EQ(actor_.ask("put 8 20000"), std::to_string(DC_ERROR_UNREGISTERED));
+  EXPECT_EQ(actor_.ask("get 7 20000"), "1") << "it goes on reading";
+  EXPECT_EQ(put(cache_, 900, kBytes), DC_OK) << "the piece is free again, for others";
+  EXPECT_EQ(actor_.ask("close"), "0");
+  report_of(cache_);
+}
+
+TEST_F(WithoutDescriptors, AProcessKeepsItsFillWhereNobodyWantedIt) {
+  ASSERT_EQ(actor_.ask("begin 7 0"), "0");
+  ASSERT_EQ(actor_.ask("close-descriptors"), "0");
+  ASSERT_EQ(actor_.ask("allocate 20000"), std::to_string(DC_ERROR_UNREGISTERED)) << "no step can be reserved";
+  ASSERT_EQ(put(cache_, 1, kBytes), DC_OK);
+  ASSERT_EQ(actor_.ask("allocate 20000"), "0");
+  ASSERT_EQ(actor_.ask("write 0 20000"), "0");
+  EXPECT_EQ(actor_.ask("commit"), "0");
+  EXPECT_TRUE(holds(cache_, 7, kBytes));
+}
+
+TEST_F(WithoutDescriptors, ADeadProcesssBytesAreUsedAgain) {
+  ASSERT_EQ(actor_.ask("begin 7 0"), "0");
+  ASSERT_EQ(actor_.ask("allocate 20000"), "0");
+  ASSERT_EQ(actor_.ask("close-descriptors"), "0");
+  await_takeover(7);
+  fill_up(100);
+  EXPECT_EQ(report_of(cache_).extents_named, 1u);
+  actor_.kill_and_reap();
+  EXPECT_EQ(put(cache_, 900, kBytes), DC_OK);
+  EXPECT_EQ(report_of(cache_).extents_named, 0u);
+}
+
+// The numbers now belong to files that have nothing to do with the cache.
+TEST_F(WithoutDescriptors, TheFilesThatTookTheirNumbersAreLeftAlone) {
+  ASSERT_EQ(actor_.ask("begin 7 0"), "0");
+  ASSERT_EQ(actor_.ask("close-descriptors"), "0");
+  ASSERT_EQ(actor_.ask("crowd 20"), "20");
+  EXPECT_EQ(actor_.ask("allocate 20000"), std::to_string(DC_ERROR_UNREGISTERED));
+  EXPECT_EQ(actor_.ask("crowd-unharmed"), "1");
+  EXPECT_EQ(actor_.ask("load 8 20000 100").substr(0, 3), std::to_string(DC_ERROR_UNREGISTERED));
+  EXPECT_EQ(actor_.ask("in-child put 9 20000"), std::to_string(DC_ERROR_UNREGISTERED));
+  EXPECT_EQ(actor_.ask("abort"), "0");
+  EXPECT_EQ(actor_.ask("crowd-unharmed"), "1");
+  EXPECT_EQ(actor_.ask("close"), "0");
+  EXPECT_EQ(actor_.ask("crowd-unharmed"), "1");
+  report_of(cache_);
+}
+
+// The remedy, in the wrong order: the old handle is closed only after the new one has its number.
+TEST_F(WithoutDescriptors, ANewHandleKeepsItsLockWhenTheOldOneIsClosed) {
+  ASSERT_EQ(actor_.ask("close-descriptors"), "0");
+  ASSERT_EQ(actor_.ask(std::string("reopen ") + name_.c_str()), "0");
+  ASSERT_EQ(actor_.ask("begin 7 0"), "0");
+  EXPECT_EQ(actor_.ask("close-old"), "0");
+  EXPECT_EQ(put(cache_, 7, kBytes, 200 * kMillisecond), DC_BUSY) << "the new handle's client lives";
+  ASSERT_EQ(actor_.ask("allocate 20000"), "0");
+  ASSERT_EQ(actor_.ask("write 0 20000"), "0");
+  EXPECT_EQ(actor_.ask("commit"), "0");
+  EXPECT_TRUE(holds(cache_, 7, kBytes));
+}
+
+TEST_F(WithoutDescriptors, AForkedChildStillReads) {
+  ASSERT_EQ(put(cache_, 1, kBytes), DC_OK);
+  ASSERT_EQ(actor_.ask("no-descriptors"), "0");
+  EXPECT_EQ(actor_.ask("in-child get 1 20000"), "exit 1");
+  EXPECT_EQ(actor_.ask("in-child put 2 20000"), "exit " + std::to_string(-DC_ERROR_UNREGISTERED));
+  EXPECT_EQ(actor_.ask("put 3 20000"), "0") << "the parent has its own";
+  EXPECT_EQ(dc_cache_contains(cache_, 2), DC_MISS);
+}
+
+TEST_F(WithoutDescriptors, AnOpenIsAnErrorWithItsReason) {
+  Actor poor;
+  ASSERT_EQ(poor.ask("no-descriptors"), "0");
+  const std::string refused = poor.ask(std::string("attach ") + name_.c_str());
+  EXPECT_EQ(refused.rfind(std::to_string(DC_ERROR_SYSTEM), 0), 0u) << refused;
+  EXPECT_NE(refused.find("Too many open files"), std::string::npos) << refused;
+  EXPECT_EQ(info_of(cache_).clients_attached, 2u);
+}
+
+}  // namespace
+}  // namespace ddpcache::test
