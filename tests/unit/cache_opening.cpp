@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -233,20 +234,27 @@ TEST(Opening, ListsTheUsersCachesSorted) {
 }
 
 TEST(Opening, NamesWhoHoldsTheLockFileAtItsDeadline) {
-  const CacheName name;
+  // In a directory of its own, so that no other test waits for the same lock.
+  char directory[] = "/dev/shm/ddpcache-test-XXXXXX";
+  ASSERT_NE(mkdtemp(directory), nullptr);
   dc_cache_options options = options_for(10, 1 << 20);
-  { const Handle makes_the_lock_file = open_cache(name, options); }
-  const int fd = open(("/dev/shm/ddpcache." + std::to_string(geteuid())).c_str(), O_RDWR | O_CLOEXEC);
+  options.timeout_ns = 100 * kMillisecond;
+  dc_error error = {};
+  dc_cache *cache = nullptr;
+  ASSERT_EQ(dc_cache_open("x", directory, "", &options, &cache, &error), DC_OK) << error.message;
+  EXPECT_EQ(dc_cache_close(cache), DC_OK);
+  const std::string lock_file = std::string(directory) + "/ddpcache." + std::to_string(geteuid());
+  const int fd = open(lock_file.c_str(), O_RDWR | O_CLOEXEC);
   ASSERT_GE(fd, 0);
   ASSERT_EQ(flock(fd, LOCK_EX), 0);
-  options.timeout_ns = 100 * kMillisecond;
-  dc_error error;
-  EXPECT_EQ(open_status(name, options, "test", &error), DC_ERROR_LOCKED);
+  EXPECT_EQ(dc_cache_open("x", directory, "", &options, &cache, &error), DC_ERROR_LOCKED);
   EXPECT_NE(std::string(error.message).find(std::to_string(getpid())), std::string::npos) << error.message;
-  dc_cache *cache = nullptr;
-  EXPECT_EQ(dc_cache_attach(name.c_str(), nullptr, 0, &cache, nullptr), DC_ERROR_LOCKED);
+  EXPECT_EQ(dc_cache_attach("x", directory, 0, &cache, nullptr), DC_ERROR_LOCKED);
   close(fd);
-  EXPECT_EQ(open_status(name, options, "test", &error), DC_OK);
+  EXPECT_EQ(dc_cache_open("x", directory, "", &options, &cache, &error), DC_OK) << error.message;
+  EXPECT_EQ(dc_cache_close(cache), DC_OK);
+  EXPECT_EQ(unlink(lock_file.c_str()), 0);
+  EXPECT_EQ(rmdir(directory), 0) << "nothing but the lock file is left";
 }
 
 TEST(Opening, CountsTheClientsWhenTheTableIsFull) {
