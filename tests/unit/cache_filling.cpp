@@ -1,9 +1,11 @@
 // What a caller sees of filling and reading.
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <thread>
 #include <vector>
 
@@ -268,6 +270,41 @@ TEST_F(SmallCache, NeverWaitsOnAThreadThatHasAFillOpen) {
   }
   stage = 2;
   other.join();
+}
+
+// As Ctrl-C in a language that has its own handler for it, and whichever way that was installed.
+TEST_F(SmallCache, IsInterruptedByASignalWhileItWaits) {
+  for (const int flags : {0, SA_RESTART}) {
+    struct sigaction action = {}, before;
+    action.sa_handler = [](int) {};
+    action.sa_flags = flags;
+    ASSERT_EQ(sigaction(SIGUSR1, &action, &before), 0);
+    const OpenFill fill(cache_, 6);
+    const uint64_t waits = stats_of(cache_).waits;
+    std::atomic<int32_t> status{-1};
+    Errand errand;
+    std::thread waiter([&] { status = load(6, load_pattern, &errand, 60 * kSecond); });
+    while (stats_of(cache_).waits == waits) std::this_thread::sleep_for(1ms);
+    // A signal between two waits is not seen by either, so it is sent until one is.
+    while (status == -1) {
+      pthread_kill(waiter.native_handle(), SIGUSR1);
+      std::this_thread::sleep_for(10ms);
+    }
+    waiter.join();
+    EXPECT_EQ(status, DC_INTERRUPTED);
+    EXPECT_EQ(errand.runs, 0);
+    ASSERT_EQ(sigaction(SIGUSR1, &before, nullptr), 0);
+  }
+}
+
+// Two handles of one process are two clients; a thread that fills through one does not wait for itself through the other.
+TEST_F(SmallCache, DoesNotWaitForItsOwnThreadsFillThroughAnotherHandle) {
+  const Handle second = attach_cache(name_.c_str());
+  const OpenFill fill(cache_, 6);
+  dc_fill *other = nullptr;
+  EXPECT_EQ(dc_cache_fill_begin(second, 6, 3600 * kSecond, &other), DC_BUSY);
+  EXPECT_EQ(put(second, 7, 100), DC_OK);
+  EXPECT_TRUE(holds(cache_, 7, 100));
 }
 
 TEST_F(SmallCache, WakesAWaiterAtCommitAndAtAbort) {
