@@ -32,7 +32,7 @@
  *     next fill fails with DC_ERROR_UNREGISTERED. Open the cache after daemonising.
  *   - A stopped process (SIGSTOP, a debugger) keeps the fills that it has open: others get DC_BUSY at their deadline and
  *     decode for themselves.
- *   - Nothing is evicted: when the capacity is used up, further samples are DC_FULL and the resident ones go on hitting.
+ *   - Nothing is evicted unless it is removed from a droppable cache: when the capacity is used up, further samples are DC_FULL and the resident ones go on hitting.
  *   - The memory of a view is mapped read only: writing to it is a segmentation fault. Copy what must be changed. */
 #ifndef DDPCACHE_CACHE_H
 #define DDPCACHE_CACHE_H
@@ -77,7 +77,10 @@ typedef struct dc_cache_options {
   int64_t timeout_ns;   /**< how long open may wait for the user's lock file; default 10 s */
   uint64_t job_id;      /**< any number that the processes of one job share; info shows the creator's; default 0 */
   uint32_t keep;        /**< 1: the cache stays when its last client has left, until dc_cache_unlink or a reboot */
-  uint32_t partial;     /**< 1: where capacity_bytes is more than is free, take what is free instead of failing */
+  uint32_t droppable; /**< 1: samples can be removed; a hit then names what it looks at, and a client takes 8 KiB more;
+                             identity */
+  uint32_t reserved;  /**< 0 */
+  uint32_t partial;   /**< 1: where capacity_bytes is more than is free, take what is free instead of failing */
 } dc_cache_options;
 
 /** Sets every option to its default.
@@ -316,6 +319,32 @@ DC_API int32_t dc_cache_fill_abort(dc_fill *fill);
 /** The index that a fill is for. -1 for NULL. @since 0.1 */
 DC_API int64_t dc_cache_fill_index(const dc_fill *fill);
 
+/* ---- Removing, in a droppable cache. ----
+ *
+ * A removed sample is invisible at once. Its memory is used again when no view of it is left, in any process: up to 1,024
+ * views in a process are known one by one; while a process has more, nothing that is removed is used again. */
+
+/** Removes a sample.
+ *
+ *  @param index  0..length-1
+ *  @return DC_OK; DC_MISS where it was not there (or is being filled: that fill goes on); DC_ERROR_UNSUPPORTED in a cache
+ *          that is not droppable; DC_ERROR_RANGE; DC_ERROR_ARGUMENT. Never blocks. @since 0.1 */
+DC_API int32_t dc_cache_remove(dc_cache *cache, int64_t index);
+
+/** Removes those of many samples that are there.
+ *
+ *  @param indices  `count` indices, in any order, repeats allowed; all are checked before any is removed
+ *  @param count    >= 0
+ *  @param removed  optional; receives how many were there
+ *  @return DC_OK; DC_ERROR_UNSUPPORTED; DC_ERROR_RANGE; DC_ERROR_ARGUMENT. Never blocks. @since 0.1 */
+DC_API int32_t dc_cache_remove_batch(dc_cache *cache, const int64_t *indices, int64_t count, int64_t *removed);
+
+/** Removes all samples that are there at some moment of the call; fills under way go on.
+ *
+ *  @param removed  optional; receives how many
+ *  @return DC_OK; DC_ERROR_UNSUPPORTED; DC_ERROR_ARGUMENT. Never blocks. @since 0.1 */
+DC_API int32_t dc_cache_clear(dc_cache *cache, int64_t *removed);
+
 /* ---- Looking at the cache itself. ---- */
 
 /** What a cache is. Set struct_size to sizeof(dc_cache_info) before the call. */
@@ -337,6 +366,7 @@ typedef struct dc_cache_info {
   uint32_t clients_attached; /**< client records in use */
   uint32_t created;          /**< 1: this handle made the cache */
   uint32_t adopted;          /**< 1: it was there already and nobody was attached to it */
+  uint32_t droppable;        /**< 1: samples can be removed */
   uint32_t keep;             /**< 1: it stays when the last client leaves */
   char uuid[40];             /**< 36 characters */
   char name[208];
@@ -364,6 +394,7 @@ typedef struct dc_cache_stats {
   uint64_t waits;             /**< times that a caller waited for another filler */
   uint64_t timeouts;          /**< waits that ended in DC_BUSY */
   uint64_t bypasses;          /**< loads that were decoded without being cached: DC_FULL */
+  uint64_t removed;           /**< samples removed */
   uint64_t takeovers;         /**< unfinished fills taken from dead clients */
   uint64_t bytes_filled;      /**< stored, array data only */
   uint64_t bytes_copied;      /**< copied out by read and read_batch */

@@ -8,6 +8,7 @@
 #include "clients.hpp"
 #include "extents.hpp"
 #include "fill.hpp"
+#include "pin.hpp"
 #include "record.hpp"
 #include "segment.hpp"
 
@@ -40,6 +41,11 @@ class Cache {
   Status read_batch(const int64_t *indices, int64_t count, uint32_t number, uint8_t *buffer, uint64_t sample_bytes,
                     int32_t *statuses, uint32_t threads);
 
+  // In dropping.cpp.
+  Status remove(int64_t index);
+  Status remove_batch(const int64_t *indices, int64_t count, int64_t *removed);
+  Status clear(int64_t *removed);
+
   // In filling.cpp.
   Status load(int64_t index, dc_loader loader, void *user, int64_t timeout_ns, dc_view *view);
   Status begin_fill(int64_t index, int64_t timeout_ns, Fill **fill);
@@ -52,21 +58,28 @@ class Cache {
 
  private:
   friend class Fill;
+  friend class Pin;
   friend class Opening;
 
   Cache() : clients_(segment_), extents_(segment_, clients_) {}
 
   Status check_index(int64_t index) const;
+  // The record of a sample that is READY, named by `pin` where it could go; DC_MISS where it is not.
+  Status find(int64_t index, Pin *pin, RecordGlance *found);
   // Looks a READY word's record up; turns an unsound one BAD and says DC_MISS.
   Status glance(int64_t index, EntryWord word, RecordGlance *glance);
   // As view, but uncounted.
   Status look(int64_t index, dc_view *view);
-  Status copy_array(int64_t index, uint32_t number, uint8_t *buffer, uint64_t room, bool exact, uint64_t *bytes);
+  Status copy_array(int64_t index, Pin *pin, uint32_t number, uint8_t *buffer, uint64_t room, bool exact,
+                    uint64_t *bytes);
   void copy_share(const int64_t *indices, int64_t first, int64_t last, uint32_t number, uint8_t *buffer,
                   uint64_t sample_bytes, int32_t *statuses);
 
   Status claim(int64_t index, int64_t deadline_ns, bool unless_full, Fill *fill);
   Status await(int64_t index, EntryWord word, int64_t deadline_ns);
+  // The end of a reader's name, which may have been all that kept a dropped extent.
+  void unpin(int64_t index, uint32_t name);
+  bool drop(int64_t index);
   Status run_loader(Fill &fill, dc_loader loader, void *user, dc_view *view);
   void tally(Counter counter, uint64_t amount = 1) { count(clients_.record(), counter, amount); }
 
@@ -83,8 +96,12 @@ Status list_caches(const char *directory, std::vector<std::string> *names);
 
 // The geometry that options ask for, defaults still open.
 inline Geometry requested_geometry(const dc_cache_options &options) {
-  return {options.length, options.capacity_bytes, options.sample_bytes, options.sample_bytes_max,
-          options.clients_max ? options.clients_max : 1024};
+  return {options.length,
+          options.capacity_bytes,
+          options.sample_bytes,
+          options.sample_bytes_max,
+          options.clients_max ? options.clients_max : 1024,
+          options.droppable};
 }
 
 // Capacity and file size for every sample to fit; options.capacity_bytes is ignored. In report.cpp.

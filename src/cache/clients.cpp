@@ -144,9 +144,8 @@ bool Clients::try_record(uint32_t number, const ProcessIdentity &self) {
     unlock(file_.get(), client_byte(number));
     return false;
   }
-  for (Word &name : record.names) name.store(0);
+  clear_names(number);
   for (FillNote &note : record.fills) note.index_plus_one.store(0);
-  record.names_used.store(0);
   record.pid.store(self.pid);
   record.start_time.store(self.start_time);
   record.pid_namespace.store(self.pid_namespace);
@@ -159,6 +158,16 @@ bool Clients::try_record(uint32_t number, const ProcessIdentity &self) {
   record.word.store(ClientWord(Life::live, word.next_epoch()).bits());
   process_->record.store(&record, std::memory_order_release);
   return true;
+}
+
+void Clients::clear_names(uint32_t number) {
+  ClientRecord &record = segment_.client(number);
+  for (Word &name : record.names) name.store(0);
+  const uint32_t used = segment_.droppable() ? std::min(record.reader_names_used.load(), kReaderNames) : 0;
+  for (uint32_t i = 0; i < used; ++i) segment_.reader_name(number, i).store(0);
+  record.names_used.store(0);
+  record.reader_names_used.store(0);
+  record.unnamed_readers.store(0);
 }
 
 void Clients::hand_back_fills(uint32_t number, uint32_t epoch) {
@@ -199,21 +208,31 @@ bool Clients::is_gone(ClientLife owner) {
   return word != ClientWord(Life::live, owner.epoch);
 }
 
+// Whether a record, of whichever life it is in, names this extent or may.
+bool Clients::record_names(uint32_t number, uint64_t name) const {
+  const ClientRecord &record = segment_.client(number);
+  if (record.unnamed_readers.load() > 0) return true;
+  const uint32_t fills = std::min<uint32_t>(record.names_used.load(), DC_FILLS_MAX);
+  for (uint32_t i = 0; i < fills; ++i) {
+    if (record.names[i].load() == name) return true;
+  }
+  const uint32_t readers = segment_.droppable() ? std::min(record.reader_names_used.load(), kReaderNames) : 0;
+  for (uint32_t i = 0; i < readers; ++i) {
+    if (segment_.reader_name(number, i).load() == name) return true;
+  }
+  return false;
+}
+
 bool Clients::is_named(Place place) {
   const uint64_t wanted = name_of(place);
   const uint32_t used = std::min(segment_.control().clients_used.load(), segment_.header.geometry.clients_max);
   for (uint32_t number = 0; number < used; ++number) {
     const ClientRecord &record = segment_.client(number);
-    if (ClientWord(record.word.load()).life() == Life::free) continue;
-    const uint32_t names = std::min<uint32_t>(record.names_used.load(), static_cast<uint32_t>(record.names.size()));
-    for (uint32_t i = 0; i < names; ++i) {
-      if (record.names[i].load() != wanted) continue;
-      const ClientWord word = look_after(number, ClientWord(record.word.load()));
-      const bool proved = word.life() == Life::dead && death_proved(identity_of(record));
-      // The proof counts for the life that was read, so the record must still be in it.
-      if (!proved || ClientWord(record.word.load()) != word) return true;
-      break;
-    }
+    if (ClientWord(record.word.load()).life() == Life::free || !record_names(number, wanted)) continue;
+    const ClientWord word = look_after(number, ClientWord(record.word.load()));
+    const bool proved = word.life() == Life::dead && death_proved(identity_of(record));
+    // The proof counts for the life that was read, so the record must still be in it.
+    if (!proved || ClientWord(record.word.load()) != word) return true;
   }
   return false;
 }
@@ -256,6 +275,38 @@ void Clients::give_fill_slot(uint32_t slot) {
   process_->fill_slots.fetch_and(~(uint64_t{1} << slot), std::memory_order_release);
 }
 
+uint32_t Clients::take_reader_name(Place place) {
+  ClientRecord *own = record();
+  // Bounded: a bit that another thread took first is never tried again.
+  for (uint32_t w = 0; w < process_->reader_slots.size(); ++w) {
+    std::atomic<uint64_t> &slots = process_->reader_slots[w];
+    uint64_t taken = slots.load(std::memory_order_relaxed);
+    while (~taken != 0) {
+      const uint64_t bit = ~taken & (taken + 1);
+      taken = slots.fetch_or(bit, std::memory_order_acquire);
+      if (taken & bit) continue;
+      const uint32_t number = w * 64 + static_cast<uint32_t>(std::countr_zero(bit));
+      if (own->reader_names_used.load() <= number) raise_to(own->reader_names_used, number + 1);
+      segment_.reader_name(process_->life.client, number).store(name_of(place));  // EDGE name
+      return number;
+    }
+  }
+  own->unnamed_readers.fetch_add(1);  // EDGE name
+  return kReaderNames;
+}
+
+bool Clients::give_reader_name(uint32_t number, Place *place) {
+  if (number == kReaderNames) {
+    record()->unnamed_readers.fetch_sub(1);
+    return false;
+  }
+  Word &name = segment_.reader_name(process_->life.client, number);
+  *place = place_of(name.load(std::memory_order_relaxed));  // its own
+  name.store(0);
+  process_->reader_slots[number / 64].fetch_and(~(uint64_t{1} << (number % 64)), std::memory_order_release);
+  return true;
+}
+
 void Clients::detach() {
   if (!process_->descriptor_ready.load()) after_fork_in_child();
   const int fd = checked_fd();
@@ -267,7 +318,7 @@ void Clients::retire() {
   unregister_fork_aware(this);
   ClientRecord *own = record();
   if (!own) return;
-  for (Word &name : own->names) name.store(0);
+  clear_names(process_->life.client);
   // It fails where this process was declared dead: the record then waits for the proof.
   uint64_t expected = ClientWord(Life::live, process_->life.epoch).bits();
   own->word.compare_exchange_strong(expected, ClientWord(Life::free, process_->life.epoch).bits());

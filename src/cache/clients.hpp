@@ -71,6 +71,11 @@ class Clients final : public ForkAware {
   void give_fill_slot(uint32_t slot);
   bool has_open_fills() const { return process_->fill_slots.load(std::memory_order_relaxed) != 0; }
 
+  // Names an extent for a reader, in a droppable cache: the name's number, kReaderNames where all were taken. Wait-free.
+  uint32_t take_reader_name(Place place);
+  // Ends such a name; false where it named no extent in particular.
+  bool give_reader_name(uint32_t number, Place *place);
+
   // Views and the closing of the handle, counted together so that exactly one caller sees the end of both.
   void add_view() { process_->views.fetch_add(2, std::memory_order_relaxed); }
   // True for the call that ends the last view of a closed handle.
@@ -92,13 +97,16 @@ class Clients final : public ForkAware {
     std::atomic<ClientRecord *> record;
     ClientLife life;
     std::array<uint64_t, static_cast<size_t>(Counter::count)> baseline;
-    std::atomic<uint64_t> fill_slots;  // bit i: fill i is open
-    std::atomic<uint64_t> views;       // 2 * open views + closed
+    std::atomic<uint64_t> fill_slots;                                   // bit i: fill i is open
+    std::array<std::atomic<uint64_t>, kReaderNames / 64> reader_slots;  // bit i of word w: reader name 64w + i is taken
+    std::atomic<uint64_t> views;                                        // 2 * open views + closed
   };
 
   uint32_t first_use();
   Status register_client();
   bool try_record(uint32_t number, const ProcessIdentity &self);
+  void clear_names(uint32_t number);
+  bool record_names(uint32_t number, uint64_t name) const;
   void hand_back_fills(uint32_t number, uint32_t epoch);
   // The word after a look at whether its client still lives.
   ClientWord look_after(uint32_t number, ClientWord word);

@@ -74,6 +74,7 @@ Status check_geometry(const Geometry &geometry) {
   if (geometry.clients_max < 1 || geometry.clients_max > DC_CLIENTS_MAX) {
     return outside("clients_max", geometry.clients_max, 1, DC_CLIENTS_MAX);
   }
+  if (geometry.droppable > 1) return outside("droppable", geometry.droppable, 0, 1);
   if (geometry.capacity_bytes > kCapacityMax)
     return outside("capacity_bytes", geometry.capacity_bytes, 0, kCapacityMax);
   if (geometry.sample_bytes > DC_SAMPLE_BYTES_MAX) {
@@ -110,7 +111,9 @@ Status plan_layout(const Geometry &geometry, Layout *layout) {
   }
   layout->control_offset = kPageBytes;
   layout->clients_offset = layout->control_offset + kControlBytes;
-  layout->entries_offset = layout->clients_offset + geometry.clients_max * sizeof(ClientRecord);
+  layout->reader_names_offset = layout->clients_offset + geometry.clients_max * sizeof(ClientRecord);
+  const uint64_t reader_names = geometry.droppable ? geometry.clients_max * uint64_t{kReaderNames} : 0;
+  layout->entries_offset = layout->reader_names_offset + reader_names * sizeof(Word);
   layout->steps_offset =
       round_up(layout->entries_offset + static_cast<uint64_t>(geometry.length) * sizeof(Word), kLineBytes);
   layout->arena_offset = round_up(layout->steps_offset + layout->steps * sizeof(Word), kPageBytes);
@@ -132,6 +135,7 @@ uint64_t layout_hash() {
                             kLargestHeadBytes,
                             kStepsMax,
                             kSlotsMax,
+                            kReaderNames,
                             kGenerationBits,
                             kClientBits,
                             kEpochBits,

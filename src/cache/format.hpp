@@ -33,7 +33,7 @@ struct Geometry {
   uint64_t sample_bytes;  // 0: of any size
   uint64_t sample_bytes_max;
   uint32_t clients_max;
-  uint32_t reserved = 0;
+  uint32_t droppable;  // 1: samples can be removed, so readers name what they look at
 
   friend bool operator==(const Geometry &, const Geometry &) = default;
 };
@@ -97,6 +97,7 @@ enum class Counter : uint32_t {
   bytes_filled,
   bytes_copied,
   bad,
+  removed,
   count
 };
 struct alignas(2 * kLineBytes) StatsLine {
@@ -109,13 +110,18 @@ struct FillNote {
   std::atomic<int64_t> since_ns;
 };
 
+// Names that a client's readers have at one time in a droppable cache; past them it counts.
+inline constexpr uint32_t kReaderNames = 1024;
+
 // One a client. Only its owner writes it, but for `word`, which others move from LIVE to DEAD.
 struct alignas(2 * kLineBytes) ClientRecord {
   Word word;
   std::atomic<uint64_t> start_time;
   std::atomic<uint64_t> pid_namespace;
   std::atomic<int32_t> pid;
-  std::atomic<uint32_t> names_used;  // names from here on were never used in this life
+  std::atomic<uint32_t> names_used;         // names of fills from here on were never used in this life
+  std::atomic<uint32_t> reader_names_used;  // and those of readers
+  std::atomic<uint32_t> unnamed_readers;    // readers beyond all names: while there is one, nothing is taken again
   std::array<FillNote, DC_FILLS_MAX> fills;
   std::array<Word, DC_FILLS_MAX> names;  // fill i names its extent in names[i]
   std::array<StatsLine, kStatsLines> stats;
@@ -131,6 +137,7 @@ struct SizeClass {
 struct Layout {
   uint64_t control_offset = 0;
   uint64_t clients_offset = 0;
+  uint64_t reader_names_offset = 0;  // kReaderNames words a client in droppable caches, else none
   uint64_t entries_offset = 0;
   uint64_t steps_offset = 0;
   uint64_t arena_offset = 0;

@@ -166,6 +166,7 @@ class Opening {
     if (there.sample_bytes != options_->sample_bytes) {
       return differs("sample_bytes", there.sample_bytes, options_->sample_bytes);
     }
+    if (there.droppable != options_->droppable) return differs("droppable", there.droppable, options_->droppable);
     if (options_->sample_bytes_max != 0 && there.sample_bytes_max != options_->sample_bytes_max) {
       return differs("sample_bytes_max", there.sample_bytes_max, options_->sample_bytes_max);
     }

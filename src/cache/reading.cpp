@@ -31,13 +31,26 @@ Status Cache::glance(int64_t index, EntryWord word, RecordGlance *glance) {
   return DC_MISS;
 }
 
+Status Cache::find(int64_t index, Pin *pin, RecordGlance *found) {
+  const Word &shared = segment_.entry(index);
+  // EDGE publish: what READY leads to is complete. In a cache that never drops, it also stays: no name is needed.
+  EntryWord word(shared.load(std::memory_order_acquire));
+  if (!segment_.droppable()) return word.state() == State::ready ? glance(index, word, found) : Status(DC_MISS);
+  // Bounded: each further round, of three at most, has seen the sample dropped and filled anew.
+  for (int round = 0; round < 3 && word.state() == State::ready; ++round) {
+    if (!pin->name(index, word.place())) return DC_MISS;
+    const EntryWord still(shared.load());  // EDGE name
+    if (still == word) return glance(index, word, found);
+    word = still;
+  }
+  return DC_MISS;
+}
+
 Status Cache::look(int64_t index, dc_view *view) {
   const uint32_t generation = clients_.generation();
-  // EDGE publish: what READY leads to is complete. In a cache that never drops, it also stays: no name is needed.
-  const EntryWord word(segment_.entry(index).load(std::memory_order_acquire));
-  if (word.state() != State::ready) return DC_MISS;
+  Pin pin(*this);
   RecordGlance found;
-  if (Status status = glance(index, word, &found); !status.ok()) return status;
+  if (Status status = find(index, &pin, &found); !status.ok()) return status;
   clients_.add_view();
   view->data = found.data;
   view->bytes = found.bytes;
@@ -47,7 +60,7 @@ Status Cache::look(int64_t index, dc_view *view) {
   view->record = found.record;
   view->record_bytes = found.record_bytes;
   view->owner = reinterpret_cast<dc_cache *>(this);
-  view->reserved = 0;
+  view->reserved = pin.release();
   return {};
 }
 
@@ -61,10 +74,11 @@ Status Cache::view(int64_t index, dc_view *view) {
 
 void Cache::release(dc_view *view) {
   Cache *cache = reinterpret_cast<Cache *>(view->owner);
-  const uint32_t taken_by = view->slot;
+  const dc_view released = *view;
   *view = {};
-  // A view that was taken before a fork is the parent's, and so is its count.
-  if (!cache || taken_by != fork_generation()) return;
+  // A view that was taken before a fork is the parent's, and so are its count and its name.
+  if (!cache || released.slot != fork_generation()) return;
+  if (released.reserved != Pin::kNone) cache->unpin(released.index, static_cast<uint32_t>(released.reserved));
   if (cache->clients_.drop_view()) delete cache;
 }
 
@@ -90,11 +104,10 @@ Status Cache::residency(int64_t first, int64_t count, uint8_t *bitmap) const {
 }
 
 // Copies one array; with `exact`, only where it has just `room` bytes.
-Status Cache::copy_array(int64_t index, uint32_t number, uint8_t *buffer, uint64_t room, bool exact, uint64_t *bytes) {
-  const EntryWord word(segment_.entry(index).load(std::memory_order_acquire));  // EDGE publish
-  if (word.state() != State::ready) return DC_MISS;
+Status Cache::copy_array(int64_t index, Pin *pin, uint32_t number, uint8_t *buffer, uint64_t room, bool exact,
+                         uint64_t *bytes) {
   RecordGlance found;
-  if (Status status = glance(index, word, &found); !status.ok()) return status;
+  if (Status status = find(index, pin, &found); !status.ok()) return status;
   const uint8_t *data = found.data;
   *bytes = found.bytes;
   if (number > 0 && !find_array(found.record, found.record_bytes, number, &data, bytes)) {
@@ -115,7 +128,8 @@ Status Cache::read(int64_t index, uint32_t number, uint8_t *buffer, uint64_t buf
   if (Status status = check_index(index); !status.ok()) return status;
   clients_.generation();
   uint64_t length = 0;
-  Status status = copy_array(index, number, buffer, buffer_bytes, false, &length);
+  Pin pin(*this);
+  Status status = copy_array(index, &pin, number, buffer, buffer_bytes, false, &length);
   tally(status.code() == DC_MISS ? Counter::misses : Counter::hits);
   if (status.ok()) tally(Counter::bytes_copied, length);
   if (bytes) *bytes = length;
@@ -125,14 +139,15 @@ Status Cache::read(int64_t index, uint32_t number, uint8_t *buffer, uint64_t buf
 // One thread's part of a batch: samples first..last-1.
 void Cache::copy_share(const int64_t *indices, int64_t first, int64_t last, uint32_t number, uint8_t *buffer,
                        uint64_t sample_bytes, int32_t *statuses) {
+  Pin pin(*this);
   uint64_t hits = 0, misses = 0, copied = 0;
   for (int64_t i = first; i < last; ++i) {
     int32_t code = DC_ERROR_RANGE;
     if (segment_.valid_index(indices[i])) {
       uint64_t bytes = 0;
-      code =
-          copy_array(indices[i], number, buffer + static_cast<uint64_t>(i) * sample_bytes, sample_bytes, true, &bytes)
-              .code();
+      code = copy_array(indices[i], &pin, number, buffer + static_cast<uint64_t>(i) * sample_bytes, sample_bytes, true,
+                        &bytes)
+                 .code();
       code == DC_MISS ? ++misses : ++hits;
       if (code == DC_OK) copied += bytes;
     }

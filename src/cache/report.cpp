@@ -52,6 +52,9 @@ class Checker {
       for (const Word &name : record.names) {
         if (const uint64_t named = name.load()) names_.push_back(named);
       }
+      for (uint32_t i = 0; segment_.droppable() && i < std::min(record.reader_names_used.load(), kReaderNames); ++i) {
+        if (const uint64_t named = segment_.reader_name(number, i).load()) names_.push_back(named);
+      }
     }
     std::sort(names_.begin(), names_.end());
   }
@@ -153,6 +156,7 @@ void Cache::info(dc_cache_info *info) {
   }
   info->created = origin_.created;
   info->adopted = origin_.adopted;
+  info->droppable = header.geometry.droppable;
   info->keep = segment_.control().keep.load();
   std::memcpy(info->uuid, header.uuid, sizeof info->uuid);
   std::memcpy(info->name, header.name, sizeof info->name);
@@ -183,8 +187,9 @@ void Cache::stats(int32_t scope, dc_cache_stats *stats) {
   stats->takeovers = wanted(Counter::takeovers);
   stats->bytes_filled = wanted(Counter::bytes_filled);
   stats->bytes_copied = wanted(Counter::bytes_copied);
-  const uint64_t bad = total(Counter::bad), filled = total(Counter::fills);
-  stats->resident = filled - std::min(filled, bad);
+  stats->removed = wanted(Counter::removed);
+  const uint64_t filled = total(Counter::fills), gone = total(Counter::bad) + total(Counter::removed);
+  stats->resident = filled - std::min(filled, gone);
   stats->reserved_bytes = 0;
   struct stat properties;
   const int fd = clients_.checked_fd();

@@ -47,6 +47,10 @@ class Segment {
   ClientRecord &client(uint32_t number) const {
     return at<ClientRecord>(layout.clients_offset + number * sizeof(ClientRecord));
   }
+  Word &reader_name(uint32_t client, uint32_t number) const {
+    return at<Word>(layout.reader_names_offset + (uint64_t{client} * kReaderNames + number) * sizeof(Word));
+  }
+  bool droppable() const { return header.geometry.droppable != 0; }
   Word &entry(int64_t index) const {
     return at<Word>(layout.entries_offset + static_cast<uint64_t>(index) * sizeof(Word));
   }

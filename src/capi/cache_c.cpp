@@ -39,6 +39,7 @@ Status import_options(const dc_cache_options *options, dc_cache_options *ours) {
   }
   dc_cache_options_init(ours, sizeof *ours);
   std::memcpy(ours, options, std::min<size_t>(size, sizeof *ours));
+  if (ours->reserved != 0) return failure(DC_ERROR_UNSUPPORTED, "options.reserved is %u, not 0", ours->reserved);
   if (ours->keep > 1 || ours->partial > 1) {
     return failure(DC_ERROR_RANGE, "keep is %u and partial %u: each is 0 or 1", ours->keep, ours->partial);
   }
@@ -278,6 +279,31 @@ int32_t dc_cache_fill_abort(dc_fill *fill) {
 }
 
 int64_t dc_cache_fill_index(const dc_fill *fill) { return fill ? reinterpret_cast<const Fill *>(fill)->index() : -1; }
+
+int32_t dc_cache_remove(dc_cache *cache, int64_t index) {
+  return guarded(nullptr, [&]() -> Status { return cache ? cache_of(cache)->remove(index) : DC_ERROR_ARGUMENT; });
+}
+
+int32_t dc_cache_remove_batch(dc_cache *cache, const int64_t *indices, int64_t count, int64_t *removed) {
+  return guarded(nullptr, [&]() -> Status {
+    if (!cache || (!indices && count > 0)) return DC_ERROR_ARGUMENT;
+    if (count < 0) return DC_ERROR_RANGE;
+    int64_t dropped = 0;
+    Status status = cache_of(cache)->remove_batch(indices, count, &dropped);
+    if (removed) *removed = dropped;
+    return status;
+  });
+}
+
+int32_t dc_cache_clear(dc_cache *cache, int64_t *removed) {
+  return guarded(nullptr, [&]() -> Status {
+    if (!cache) return DC_ERROR_ARGUMENT;
+    int64_t dropped = 0;
+    Status status = cache_of(cache)->clear(&dropped);
+    if (removed) *removed = dropped;
+    return status;
+  });
+}
 
 int32_t dc_cache_info_get(dc_cache *cache, dc_cache_info *info) {
   return guarded(nullptr, [&]() -> Status {
