@@ -180,8 +180,7 @@ class Opening {
   }
 
   Status create(Cache **cache) {
-    Geometry geometry = {options_->length, options_->capacity_bytes, options_->sample_bytes, options_->sample_bytes_max,
-                         options_->clients_max ? options_->clients_max : 1024};
+    Geometry geometry = requested_geometry(*options_);
     std::unique_ptr<Cache> opened(new Cache);
     Descriptor file;
     if (Status status = directory_.create_unnamed(&file); !status.ok()) return status;
