@@ -19,7 +19,7 @@
 %apply int *OUTPUT { int32_t *removed };
 %apply unsigned int *OUTPUT { uint32_t *rank };
 %apply long *OUTPUT {
-  int64_t *size, int64_t *index, int64_t *position, int64_t *epoch };
+  int64_t *size, int64_t *index, int64_t *position, int64_t *epoch, int64_t *removed };
 %apply unsigned long *OUTPUT {
   uint64_t *needed_bytes, uint64_t *capacity_bytes, uint64_t *total_bytes, uint64_t *bytes };
 
@@ -84,6 +84,7 @@ DCPY_WAITS(dc_cache_unlink)
 DCPY_WAITS(dc_cache_gc)
 DCPY_WAITS(dc_cache_list)
 DCPY_WAITS(dc_cache_check)
+DCPY_WAITS(dc_cache_clear)
 DCPY_WAITS(dc_cache_read_batch)
 DCPY_WAITS(dc_cache_load)
 DCPY_WAITS(dc_cache_fill_begin)

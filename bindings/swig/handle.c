@@ -213,11 +213,23 @@ static PyObject *handle_put(PyObject *self, PyObject *const *args, Py_ssize_t gi
   return status < 0 ? NULL : PyBool_FromLong(status == DC_OK);
 }
 
-static int handle_assign(PyObject *self, PyObject *key, PyObject *sample) {
-  if (!sample) {
-    PyErr_SetString(PyExc_TypeError, "samples cannot be deleted from a cache");
+/* 0, or -1 with an exception. */
+static int drop(PyObject *self, PyObject *key) {
+  int64_t index;
+  if (index_of(key, &index) != 0) return -1;
+  dcpy_handle *handle = (dcpy_handle *)self;
+  if (!handle->cache) {
+    closed();
     return -1;
   }
+  int32_t status = dc_cache_remove(handle->cache, index);
+  if (status == DC_OK) return 0;
+  dcpy_handle_fail(handle, status, index);
+  return -1;
+}
+
+static int handle_assign(PyObject *self, PyObject *key, PyObject *sample) {
+  if (!sample) return drop(self, key);
   int32_t status = store(self, key, sample);
   if (status <= 0) return status;
   int64_t index;

@@ -63,24 +63,26 @@ typedef struct dc_fill dc_fill;
 
 /* ---- Opening and closing. ---- */
 
-/** What a new cache shall be. Initialise with dc_cache_options_init, then set at least `length`. */
+/** What a new cache shall be. Initialise with dc_cache_options_init, then set at least `length`. Those marked identity must
+ *  be the same for all who share a cache. */
 typedef struct dc_cache_options {
-  uint32_t struct_size;    /**< set by dc_cache_options_init */
-  uint32_t clients_max;    /**< processes that may be attached at one time: 1..DC_CLIENTS_MAX; 0: 1024 */
-  int64_t length;          /**< entries: 1..DC_LENGTH_MAX; identity */
-  uint64_t capacity_bytes; /**< for samples; 0: half of what file system, cgroup and machine have free; the creator's */
-  uint64_t sample_bytes; /**< 0: samples of any size; else every sample's arrays, each rounded up to 64 bytes, add up to
-                                  at most this: the memory is then cut into equal pieces of sample_bytes + 192; identity */
-  uint64_t
-      sample_bytes_max; /**< largest sample in bytes, up to DC_SAMPLE_BYTES_MAX; 0: capacity/256, or sample_bytes where
-                                  that is set; identity unless 0 */
-  int64_t timeout_ns;   /**< how long open may wait for the user's lock file; default 10 s */
-  uint64_t job_id;      /**< any number that the processes of one job share; info shows the creator's; default 0 */
-  uint32_t keep;        /**< 1: the cache stays when its last client has left, until dc_cache_unlink or a reboot */
-  uint32_t droppable; /**< 1: samples can be removed; a hit then names what it looks at, and a client takes 8 KiB more;
-                             identity */
-  uint32_t reserved;  /**< 0 */
+  uint32_t struct_size; /**< set by dc_cache_options_init */
+  uint32_t clients_max; /**< processes that may be attached at one time: 1..DC_CLIENTS_MAX; 0: 1024 */
+  int64_t length;       /**< entries: 1..DC_LENGTH_MAX; identity */
+  /** For samples. 0: half of what file system, cgroup and machine have free. The creator's counts. */
+  uint64_t capacity_bytes;
+  /** 0: samples of any size. Else every sample's arrays, each rounded up to 64 bytes, add up to at most this, and the memory
+   *  is cut into equal pieces of sample_bytes + 192. Identity. */
+  uint64_t sample_bytes;
+  /** Largest sample, up to DC_SAMPLE_BYTES_MAX. 0: capacity/256, or sample_bytes where that is set. Identity unless 0. */
+  uint64_t sample_bytes_max;
+  int64_t timeout_ns; /**< how long open may wait for the user's lock file; default 10 s */
+  uint64_t job_id;    /**< any number that the processes of one job share; info shows the creator's; default 0 */
+  uint32_t keep;      /**< 1: the cache stays when its last client has left, until dc_cache_unlink or a reboot */
   uint32_t partial;   /**< 1: where capacity_bytes is more than is free, take what is free instead of failing */
+  /** 1: samples can be removed. A hit then names what it looks at, and a client's record takes 8 KiB more. Identity. */
+  uint32_t droppable;
+  uint32_t reserved; /**< 0 */
 } dc_cache_options;
 
 /** Sets every option to its default.

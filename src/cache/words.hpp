@@ -17,8 +17,8 @@
 //   WRITING g   READY g place   its filler           CAS from its own word (publish), then wake   publish
 //   WRITING g   EMPTY g+1       its filler (abort),  CAS, then wake                               release
 //                               anyone, once the owner's record is not LIVE at its epoch
-//   READY g     BAD g           who finds its record unsound                 CAS; final
-//   (READY g    EMPTY g+1       remove, in droppable caches only)
+//   READY g     BAD g           who finds its record unsound                 CAS
+//   READY, BAD  EMPTY g+1       who removes it, in droppable caches only     CAS                          name
 //
 // Extent (one a piece of the arena): 0, never owned; else 1 | index | generation: it belongs to entry `index` while that
 // entry is at `generation` and not EMPTY, and is free for the taking otherwise. Taking is one CAS from the word that was

@@ -60,6 +60,7 @@ class CacheInfo:
     clients_attached: int
     created: bool  #: this handle made the cache
     adopted: bool  #: it was there already, and nobody was attached to it
+    droppable: bool  #: samples can be removed
     keep: bool  #: it stays when the last client leaves
     format_version: int
 
@@ -75,6 +76,7 @@ class CacheStats:
     waits: int  #: times that a caller waited for another filler
     timeouts: int  #: waits that ended at their deadline
     bypasses: int  #: loads for which there was no room
+    removed: int  #: samples removed
     takeovers: int  #: unfinished fills taken over from dead processes
     bytes_filled: int
     bytes_copied: int  #: by read_batch
@@ -176,6 +178,7 @@ def _options(
     clients_max: int | None,
     keep: bool,
     partial: bool,
+    droppable: bool,
     timeout: float,
 ) -> raw.dc_cache_options:
     options = raw.dc_cache_options()
@@ -189,6 +192,7 @@ def _options(
     options.clients_max = 0 if clients_max is None else _number("clients_max", clients_max, 1, raw.DC_CLIENTS_MAX)
     options.keep = int(bool(keep))
     options.partial = int(bool(partial))
+    options.droppable = int(bool(droppable))
     options.timeout_ns = _timeout_ns(timeout)
     return options
 
@@ -208,7 +212,8 @@ class Cache(core.Handle):
     private copies.
 
     ``cache[i]`` is get(i) that raises KeyError for a miss; ``cache[i] = sample`` is put(i, sample) that raises
-    PresentError, BusyError or FullError instead of returning False; ``i in cache``; ``len(cache)`` is the length. It
+    PresentError, BusyError or FullError instead of returning False; ``del cache[i]`` removes a sample from a cache made
+    `droppable`, or raises KeyError; ``i in cache``; ``len(cache)`` is the length. It
     can be pickled (the receiver attaches to the same cache, on this machine), used in forked children, and by any
     number of threads.
 
@@ -225,6 +230,7 @@ class Cache(core.Handle):
         keep: the cache stays when its last client has left, until Cache.unlink or a reboot.
         directory: a directory on a tmpfs of your own instead of /dev/shm.
         partial: where `capacity` is more than is free, take what is free instead of failing.
+        droppable: samples can be removed; a hit then costs a little more.
         clients_max: processes that may be attached at one time, 1 to 4,095; None: 1,024.
         timeout: seconds to wait for the lock under which names are made, from 0 on.
 
@@ -249,6 +255,7 @@ class Cache(core.Handle):
         keep: bool = False,
         directory: str | os.PathLike[str] | None = None,
         partial: bool = False,
+        droppable: bool = False,
         clients_max: int | None = None,
         timeout: float = _OPEN_SECONDS,
     ) -> None:
@@ -257,7 +264,7 @@ class Cache(core.Handle):
         error = raw.dc_error()
         if length is None and fingerprint is _REQUIRED:
             given = (capacity, sample_bytes, sample_bytes_max, clients_max)
-            if keep or partial or any(value is not None for value in given):
+            if keep or partial or droppable or any(value is not None for value in given):
                 raise TypeError(
                     "to create a cache, give length and fingerprint too; to attach to one, give its name alone"
                 )
@@ -266,7 +273,7 @@ class Cache(core.Handle):
             if length is None or fingerprint is _REQUIRED:
                 missing = "length" if length is None else "fingerprint (None says that the data have none)"
                 raise TypeError(f"to create a cache, give {missing} too; to attach to one, give its name alone")
-            options = _options(length, capacity, sample_bytes, sample_bytes_max, clients_max, keep, partial, timeout)
+            options = _options(length, capacity, sample_bytes, sample_bytes_max, clients_max, keep, partial, droppable, timeout)
             options.job_id = job_id()
             if fingerprint is not None and (not isinstance(fingerprint, str) or not fingerprint or "\0" in fingerprint):
                 raise ValueError(
@@ -322,6 +329,28 @@ class Cache(core.Handle):
         bits = np.zeros((count + 7) // 8, dtype=np.uint8)
         check(raw.dc_cache_residency(self, first, count, bits))
         return np.unpackbits(bits, count=count, bitorder="little").view(np.bool_)
+
+    def remove(self, indices: ArrayLike) -> int:
+        """Removes those of some samples (an index, or many) that are there, from a cache made `droppable`; how many.
+
+        They are gone at once for everybody. Their memory is used again when no array over it is left, in any process.
+
+        Raises RangeError (an IndexError), with nothing removed, where an index is beyond the cache, TypeError for
+        indices that are no integers, UnsupportedError for a cache that is not droppable. Never blocks.
+        """
+        wanted = _indices(np.atleast_1d(indices))
+        status, removed = raw.dc_cache_remove_batch(self, wanted, wanted.size)
+        if status == raw.DC_ERROR_RANGE:
+            outside = wanted[(wanted < 0) | (wanted >= len(self))].tolist()
+            raise RangeError(f"not in 0..{len(self) - 1}: {', '.join(map(str, outside[:8]))}; nothing was removed")
+        check(status)
+        return int(removed)
+
+    def clear(self) -> int:
+        """Removes all samples that are there; how many. Fills under way go on. Raises UnsupportedError. Never blocks."""
+        status, removed = raw.dc_cache_clear(self)
+        check(status)
+        return int(removed)
 
     def read_batch(self, indices: ArrayLike, out: Any = None, threads: int = 1, *, array: int = 0) -> Any:
         """Copies many samples of one shape into one array, one after the other.
@@ -379,7 +408,7 @@ class Cache(core.Handle):
         `fixed`: it will be opened with this `sample_bytes`, so that samples of one size are packed densely.
         """
         size = _number("sample_bytes", sample_bytes, 1, raw.DC_SAMPLE_BYTES_MAX)
-        options = _options(length, None, size if fixed else None, size, clients_max, False, False, 0)
+        options = _options(length, None, size if fixed else None, size, clients_max, False, False, False, 0)
         error = raw.dc_error()
         status, capacity, total = raw.dc_cache_estimate(options, size, error)
         check(status, error)

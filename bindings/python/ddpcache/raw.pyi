@@ -16,6 +16,7 @@ class dc_cache_options:
     job_id: int
     keep: int
     partial: int
+    droppable: int
 
 class dc_sampler_options:
     order: int
