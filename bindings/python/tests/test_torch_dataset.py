@@ -398,7 +398,9 @@ def test_nested_and_concatenated_data_sets_do_not_collide(name):
 
 
 def test_cache_of_a_data_set_is_the_node_samplers(cached):
-    assert NodeSampler(cached)._cache is cached.cache
+    for dataset in (cached, Subset(cached, range(5)), Subset(Subset(cached, range(5)), [1])):
+        assert NodeSampler(dataset)._cache is cached.cache
+    assert NodeSampler(cached.dataset)._cache is None
 
 
 @pytest.mark.parametrize("start_method", ["fork", "spawn", "forkserver"])

@@ -77,6 +77,15 @@ def test_metric_masked_by_real_size_is_that_of_one_process(name, tmp_path):
     assert result["unmasked"] != result["masked"]
 
 
+def test_two_nodes_decode_each_its_own_part_once(name, tmp_path):
+    """Four ranks as two nodes, each with a cache of its own: no sample moves between them."""
+    result = torchrun("nodes", name, tmp_path / "node", ranks=4)
+    first, second = decodes(f"{tmp_path}/node0"), decodes(f"{tmp_path}/node1")
+    # Where the samples do not divide by the ranks, a rank's padding is of its own node.
+    assert first + second == Counter(range(TRAIN))
+    assert result["sizes"] == [first.total(), second.total()] == [101, 102]
+
+
 def checked(batch, base):
     images, indices = batch
     assert (images == (base + indices)[:, None, None, None].to(torch.int32)).all()
@@ -131,14 +140,29 @@ def metric(name, log):
     return dict(zip(("count", "masked", "unmasked"), sums.tolist(), strict=True))
 
 
+def nodes(name, log):
+    node = dist.get_rank() // 2
+    with CachedDataset(Logged(TRAIN, 0, f"{log}{node}"), f"{name}.{node}", capacity="16MiB") as dataset:
+        sampler = NodeSampler(dataset, num_nodes=2)
+        assert sampler.topology.node == node
+        for epoch in range(EPOCHS):
+            sampler.set_epoch(epoch)
+            for batch in DataLoader(dataset, batch_size=8, sampler=sampler):
+                checked(batch, 0)
+            dist.barrier()
+        sizes = [0] * 4
+        dist.all_gather_object(sizes, sampler.node_size)
+    return {"sizes": sizes[::2]}
+
+
 def rank_main(what, *arguments):
     dist.init_process_group("gloo")
-    result = {"train": train, "metric": metric}[what](*arguments)
+    result = {"train": train, "metric": metric, "nodes": nodes}[what](*arguments)
     if dist.get_rank() == 0:
         print(json.dumps(result))
     dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    assert ddpcache.topology().local_size == RANKS
+    assert ddpcache.topology().launcher == "torchrun"
     rank_main(*sys.argv[1:])

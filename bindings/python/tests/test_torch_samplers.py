@@ -187,6 +187,25 @@ def test_epochs_differ_with_shuffle_and_not_without():
     assert list(plain) == first[1] == list(range(100))
 
 
+def test_no_two_pairs_of_seed_and_epoch_share_an_order():
+    """data#426: where the two are added up, seed 0 in epoch 1 is seed 1 in epoch 0."""
+    orders = set()
+    for seed, epoch in itertools.product(range(6), range(6)):
+        sampler = NodeSampler(range(1000), seed=seed)
+        sampler.set_epoch(epoch)
+        orders.add(tuple(sampler))
+    assert len(orders) == 36
+
+
+def test_same_arguments_deal_the_same_again():
+    """ffcv#140."""
+    one, other = NodeSampler(range(1000), seed=9), NodeSampler(range(1000), seed=9)
+    one.set_epoch(4)
+    assert list(one) != list(other)
+    other.set_epoch(4)
+    assert list(one) == list(other)
+
+
 def test_running_iteration_stays_in_its_epoch():
     sampler = NodeSampler(range(10_000))
     expected = list(sampler)
@@ -275,6 +294,13 @@ def test_bad_epochs_are_errors_and_change_nothing():
 def test_dropping_everything_is_an_error():
     with pytest.raises(ddpcache.EmptyError):
         list(NodeSampler(range(2), tail="drop", num_nodes=1, node=0, local_rank=0, local_world=3))
+
+
+def test_data_set_with_a_cache_of_its_own_kind_is_left_alone():
+    class WithCache(list):
+        cache = {}
+
+    assert list(NodeSampler(WithCache([1, 2, 3]), shuffle=False)) == [0, 1, 2]
 
 
 def test_iterable_data_set_is_a_type_error():

@@ -12,10 +12,11 @@ from operator import attrgetter
 from typing import Any, Literal
 
 import torch.utils.data
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, Subset
 
 from .. import Cache, Sampler, StateError, Topology, raw
 from .._cache import _number
+from ._dataset import CachedDataset
 from ._topology import Layout, process_group, rank_and_world, resolve
 
 _Base = torch.utils.data.DistributedSampler
@@ -94,7 +95,7 @@ class NodeSampler(_Base[int]):
         shuffle: a new order each epoch; False: the same, unshuffled one.
         ring_seed: of the placement of samples on nodes, 0 to 2**64 - 1. Another one moves samples.
         ring_identity: nodes hold contiguous parts of the data set, instead of samples from everywhere.
-        cache: the cache that the ranks of this node share; None: that of a CachedDataset.
+        cache: the cache that the ranks of this node share; None: that of a CachedDataset, or of a Subset of one.
         num_nodes, node, local_rank, local_world: the layout, where it is not to be found out: this node's number is
             0 to num_nodes - 1, and it runs local_world ranks. What is left out of the four follows from rank and world
             size, ranks being numbered node after node.
@@ -129,9 +130,11 @@ class NodeSampler(_Base[int]):
         self.tail = tail
         self.ring_seed = ring_seed
         self.ring_identity = bool(ring_identity)
-        self._cache = cache if cache is not None else getattr(dataset, "cache", None)
-        if self._cache is not None and not isinstance(self._cache, Cache):
-            raise TypeError(f"cache is a ddpcache.Cache, not {self._cache!r}")
+        if cache is None:
+            cache = _cache_of(dataset)
+        elif not isinstance(cache, Cache):
+            raise TypeError(f"cache is a ddpcache.Cache, not {cache!r}")
+        self._cache = cache
         limits = {"num_nodes": (1, num_nodes), "node": (0, node), "local_rank": (0, local_rank)}
         for name, (least, value) in {**limits, "local_world": (1, local_world)}.items():
             if value is not None:
@@ -223,6 +226,13 @@ class NodeSampler(_Base[int]):
         """Samples of all ranks in each epoch, repeats counted."""
         length: int = len(self.dataset)  # type: ignore[arg-type]
         return length if self.tail == "exact" else self.num_samples * self.num_replicas
+
+
+def _cache_of(dataset: Any) -> Cache | None:
+    """The cache of a CachedDataset, or of one that a Subset is taken from."""
+    while isinstance(dataset, Subset):
+        dataset = dataset.dataset
+    return dataset.cache if isinstance(dataset, CachedDataset) else None
 
 
 class NodeBatchSampler(_Base[list[int]]):
