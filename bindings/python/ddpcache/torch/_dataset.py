@@ -19,6 +19,7 @@ from .._samples import flatten
 from ._copies import private_copies
 
 _RESIDENCY_PAGE = 1 << 20
+_MISSING = object()
 
 
 class NondeterministicError(MismatchError):
@@ -74,8 +75,7 @@ class CachedDataset(Dataset[Any]):
         dataset: a map-style data set, which gives the same sample whenever it is asked for the same index. What is
             random belongs into `transform`; see `check_deterministic`.
         cache: a name, or an open Cache of the data set's length. A name opens a cache that is removed when the last
-            process has left, with the fingerprint of `fingerprint`. Training and
-            validation need two names.
+            process has left, with the fingerprint of `fingerprint`. Training and validation need two names.
         transform: is given each sample, from the cache or fresh, whenever it is read; what it returns is not cached.
         copy: samples are the caller's own: tensors and arrays may be changed. False saves the copy: arrays are
             read-only views of the cache, and tensors are too, but torch cannot know: an in-place operation on one is a
@@ -158,7 +158,10 @@ class CachedDataset(Dataset[Any]):
         if info.created or info.job_id == job_id():
             return
         index = self._any_resident()
-        if index is not None and not _equal(self._decode(index), self.cache.get(index, view=True)):
+        if index is None:
+            return
+        cached = self.cache.get(index, _MISSING, view=True)
+        if cached is not _MISSING and not _equal(self._decode(index), cached):
             raise FingerprintError(
                 f"the cache {self.cache.name!r}, which another job made, holds other samples: its sample {index} is "
                 f"not what {_qualified(type(self.dataset))} gives now. If the data changed, give another `version`; if "
