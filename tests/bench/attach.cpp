@@ -18,9 +18,8 @@
 namespace bench {
 namespace {
 
-constexpr uint64_t kCapacity = uint64_t{16} << 30;
 constexpr uint64_t kSampleBytes = 150'000;
-constexpr int64_t kLength = kCapacity / kSampleBytes;
+constexpr int64_t kLength = (uint64_t{16} << 30) / kSampleBytes;
 
 void write_file(const char *path, const std::string &text) {
   const int fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -93,13 +92,8 @@ void attach_once(const char *name, const char *directory) {
 
 void attach() {
   const std::string directory = private_tmpfs();
-  dc_cache_options options;
-  dc_cache_options_init(&options, sizeof options);
-  options.length = kLength;
-  options.capacity_bytes = kCapacity;
-  options.sample_bytes = kSampleBytes;
   {
-    Cache cache(options, directory.c_str());
+    Cache cache(options_for(kLength, kSampleBytes), directory.c_str());
     // As full as memory allows: what is reserved but never touched costs an attaching process no less.
     constexpr uint64_t kLeftFree = uint64_t{4} << 30;
     int64_t filled = 0;
