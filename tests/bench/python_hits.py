@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import io
 import multiprocessing
 import os
@@ -20,18 +19,28 @@ SHAPE = (150_000,)
 SAMPLES = 1024
 # A Manager keeps a descriptor open for each tensor that it holds.
 MANAGED = 64
-CALLS, MANAGED_CALLS = 4096, 64
+CALLS, MANAGED_CALLS = 20 * SAMPLES, MANAGED
 
 
-def nanoseconds(get: Callable[[int], object], samples: int, calls: int) -> Callable[[], float]:
+def random_order(samples: int, calls: int) -> list[int]:
+    generator = random.Random(1)
+    return [generator.randrange(samples) for _ in range(calls)]
+
+
+def get_all(get: Callable[[int], object], order: list[int]) -> None:
+    for index in order:
+        get(index)
+
+
+def get_all_views(get: Callable[..., object], order: list[int]) -> None:
+    for index in order:
+        get(index, view=True)
+
+
+def nanoseconds(loop: Callable, get: Callable, samples: int, calls: int) -> Callable[[], float]:
     """A side: `calls` hits in random order, in nanoseconds each."""
-    order = [random.Random(1).randrange(samples) for _ in range(calls)]
-
-    def loop() -> None:
-        for index in order:
-            get(index)
-
-    return lambda: seconds(loop) / calls * 1e9
+    order = random_order(samples, calls)
+    return lambda: seconds(lambda: loop(get, order)) / calls * 1e9
 
 
 def stocaching_cache(samples: list[np.ndarray]) -> stocaching.SharedCache:
@@ -71,17 +80,17 @@ def main() -> None:
         managed_arrays = manager.dict(enumerate(arrays[:MANAGED]))
         managed_tensors = manager.dict(enumerate(tensors[:MANAGED]))
         rows = {
-            "Python hit, NumPy view": (of_arrays.get, managed_arrays, "ndarrays"),
-            "Python hit, torch view": (functools.partial(of_tensors.get, view=True), managed_tensors, "tensors"),
+            "Python hit, NumPy view": (get_all, of_arrays.get, managed_arrays, "ndarrays"),
+            "Python hit, torch view": (get_all_views, of_tensors.get, managed_tensors, "tensors"),
         }
-        for row, (get, managed, kind) in rows.items():
+        check(arrays, peer.get_slot, SAMPLES)
+        for row, (loop, get, managed, kind) in rows.items():
             check(arrays, get, SAMPLES)
-            check(arrays, peer.get_slot, SAMPLES)
             check(arrays, managed.__getitem__, MANAGED)
             sides = {
-                "ddpcache": nanoseconds(get, SAMPLES, CALLS),
-                "stocaching get_slot": nanoseconds(peer.get_slot, SAMPLES, CALLS),
-                f"Manager().dict() of {kind}": nanoseconds(managed.__getitem__, MANAGED, MANAGED_CALLS),
+                "ddpcache": nanoseconds(loop, get, SAMPLES, CALLS),
+                "stocaching get_slot": nanoseconds(get_all, peer.get_slot, SAMPLES, CALLS),
+                f"Manager().dict() of {kind}": nanoseconds(get_all, managed.__getitem__, MANAGED, MANAGED_CALLS),
             }
             measure(row, "ns", sides, facts)
 
