@@ -33,7 +33,7 @@ struct Geometry {
   uint64_t sample_bytes;  // 0: of any size
   uint64_t sample_bytes_max;
   uint32_t clients_max;
-  uint32_t droppable;  // 1: samples can be removed, so readers name what they look at
+  uint32_t droppable = 0;  // 1: samples can be removed, so readers name what they look at
 
   friend bool operator==(const Geometry &, const Geometry &) = default;
 };
