@@ -19,7 +19,7 @@ namespace {
 
 ProcessIdentity identity_of(const ClientRecord &record) {
   return {record.pid.load(std::memory_order_relaxed), record.start_time.load(std::memory_order_relaxed),
-          record.pid_namespace.load(std::memory_order_relaxed)};
+          record.pid_namespace.load(std::memory_order_relaxed), record.time_namespace.load(std::memory_order_relaxed)};
 }
 
 // Which stats line a thread has to itself. A thread returns its line when it ends; those beyond the lines share the last.
@@ -76,9 +76,14 @@ uint64_t counted(const ClientRecord &record, Counter counter) {
 }
 
 bool take_over(const Segment &segment, int64_t index, EntryWord seen) {
+  // Its extent, which the word does not tell, is free from here on. Counted before and after, so that neither a search that
+  // runs in between nor a death in between hides it.
+  Word &disturbances = segment.control().disturbances;
+  disturbances.fetch_add(1);
   uint64_t expected = seen.bits();
   if (!segment.entry(index).compare_exchange_strong(expected, seen.next_empty().bits())) return false;
   DC_FAULT_POINT("taken-over");
+  disturbances.fetch_add(1);
   if (seen.has_waiters()) futex_wake_all(reinterpret_cast<const uint32_t *>(&segment.entry(index)));
   return true;
 }
@@ -149,6 +154,7 @@ bool Clients::try_record(uint32_t number, const ProcessIdentity &self) {
   record.pid.store(self.pid);
   record.start_time.store(self.start_time);
   record.pid_namespace.store(self.pid_namespace);
+  record.time_namespace.store(self.time_namespace);
   raise_to(segment_.control().clients_used, number + 1);
   DC_FAULT_POINT("registering");
   for (size_t c = 0; c < process_->baseline.size(); ++c) {

@@ -35,11 +35,13 @@ bool Cache::drop(int64_t index) {
   uint64_t seen = shared.load();
   // Bounded: READY can change to BAD and either to EMPTY; then it is somebody else's removal.
   while (EntryWord(seen).state() == State::ready || EntryWord(seen).state() == State::bad) {
+    Extent extent;
+    const bool found = segment_.find_extent(EntryWord(seen).place(), &extent);
+    if (found) extents_.announce_free(extent);
     if (!shared.compare_exchange_strong(seen, EntryWord(seen).next_empty().bits())) continue;
     DC_FAULT_POINT("dropped");
     if (EntryWord(seen).state() == State::ready) tally(Counter::removed);
-    Extent extent;
-    if (segment_.find_extent(EntryWord(seen).place(), &extent)) extents_.note_freed(extent);
+    if (found) extents_.note_freed(extent);
     return true;
   }
   return false;

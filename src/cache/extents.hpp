@@ -18,6 +18,8 @@ class Extents {
   // Takes an extent of at least `record_bytes` for entry `index` at `generation`. DC_FULL where there is none.
   Status take(uint64_t record_bytes, int64_t index, uint32_t generation, Extent *extent);
 
+  // Tells searches that an extent is about to be given up: where the client dies in between, they still look again.
+  void announce_free(const Extent &extent) { segment_.class_line(extent.size_class).freed.fetch_add(1); }
   // Tells searches that an extent was given up, unnamed.
   void note_freed(const Extent &extent);
 

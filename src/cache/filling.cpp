@@ -171,6 +171,7 @@ void Fill::abort() {
   if (phase_ == Phase::uncached) return finished();
   Clients &clients = cache_->clients_;
   const bool has_extent = phase_ == Phase::allocated;
+  if (has_extent) cache_->extents_.announce_free(extent_);
   // Before the entry moves on, so that a search that is told of the extent finds it unnamed.
   clients.record()->names[slot_].store(0);
   const EntryWord mine = EntryWord::writing(generation_, clients.life());
@@ -181,6 +182,7 @@ void Fill::abort() {
   while (!released && EntryWord(seen).without_waiters() == mine) {
     released = shared.compare_exchange_strong(seen, mine.next_empty().bits());
   }
+  DC_FAULT_POINT("released");
   if (released && EntryWord(seen).has_waiters()) futex_wake_all(futex_word(shared));
   if (has_extent) cache_->extents_.note_freed(extent_);
   cache_->tally(Counter::aborts);
@@ -256,11 +258,16 @@ Status Cache::begin_fill(int64_t index, int64_t timeout_ns, Fill **fill) {
 Status Cache::load(int64_t index, dc_loader loader, void *user, int64_t timeout_ns, dc_view *view) {
   Status status = this->view(index, view);
   const int64_t deadline_ns = status.code() == DC_MISS ? deadline_after(timeout_ns) : 0;
-  // Bounded: an entry that was READY and is not viewable is BAD, and stays so.
+  // Bounded: each further round has seen the sample removed, or found damaged, by another client.
   while (status.code() == DC_MISS) {
     Fill fill;
-    status = claim(index, deadline_ns, true, &fill);
-    if (status.ok()) return run_loader(fill, loader, user, view);
+    // A process without a client record can name nothing, so where samples can go it cannot look at any.
+    const bool blind = segment_.droppable() && !clients_.record();
+    status = blind ? Status(DC_FULL) : claim(index, deadline_ns, true, &fill);
+    if (status.ok()) {
+      status = run_loader(fill, loader, user, view);
+      continue;  // DC_MISS: stored, and removed by another client before it could be looked at
+    }
     if (status.code() == DC_FULL || status.code() == DC_ERROR_FILLS) {
       // Nobody need wait for a sample that cannot be stored: each caller decodes it for himself, without a claim.
       if (look(index, view).ok()) return {};

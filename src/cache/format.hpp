@@ -64,7 +64,7 @@ struct alignas(kLineBytes) ControlLine {
   std::atomic<uint32_t> next_step;     // hint: steps before it are probably taken
   std::atomic<uint32_t> unused;
   std::atomic<int64_t> no_space_ns;  // when growing last failed; 0: never
-  Word disturbances;                 // attaches and deaths: each may have left extents that no count shows
+  Word disturbances;                 // attaches, deaths and takeovers: each may have left extents that no count shows
 };
 
 // One a size class: hints for finding an extent. Wrong hints cost time or an early FULL, never a wrong extent.
@@ -118,6 +118,7 @@ struct alignas(2 * kLineBytes) ClientRecord {
   Word word;
   std::atomic<uint64_t> start_time;
   std::atomic<uint64_t> pid_namespace;
+  std::atomic<uint64_t> time_namespace;
   std::atomic<int32_t> pid;
   std::atomic<uint32_t> names_used;         // names of fills from here on were never used in this life
   std::atomic<uint32_t> reader_names_used;  // and those of readers

@@ -4,6 +4,7 @@
 // about whether a cache is in use. Only the making of a new file, which may take long, is done outside; it is then linked
 // if the name is still free.
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -217,7 +218,12 @@ class Opening {
       if (automatic) {
         geometry->sample_bytes_max = default_sample_bytes_max(geometry->sample_bytes, geometry->capacity_bytes);
       }
-      if (Status status = plan_layout(*geometry, layout); !status.ok()) return status;
+      if (Status status = plan_layout(*geometry, layout); !status.ok()) {
+        // A capacity that the caller did not name is too small for want of space, and for no fault of his.
+        const bool ours = reduced || options_->capacity_bytes == 0;
+        return ours && layout->step_bytes > geometry->capacity_bytes ? no_space(subject_, layout->step_bytes, space)
+                                                                     : status;
+      }
       if (layout->file_bytes <= available) return {};
       if (!options_->partial || reduced || layout->arena_offset >= available) {
         return no_space(subject_, layout->file_bytes, space);
@@ -228,6 +234,15 @@ class Opening {
 
   Status write_file(const Descriptor &file, const Geometry &geometry, const Layout &layout, const Space &space,
                     Cache *opened) const {
+    // Beyond this limit the kernel would send a signal that ends the process.
+    rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < layout.file_bytes) {
+      return failure(DC_ERROR_NO_SPACE,
+                     "a cache at %s needs a file of %s, but this process may write files of %s only: "
+                     "raise the limit (ulimit -f)",
+                     subject_.c_str(), readable_bytes(layout.file_bytes).c_str(),
+                     readable_bytes(limit.rlim_cur).c_str());
+    }
     if (ftruncate(file.get(), static_cast<off_t>(layout.file_bytes)) != 0) {
       return system_failure("ftruncate", subject_, errno);
     }

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -50,9 +51,16 @@ bool proc_is_ours() {
   return std::atoi(target) == getpid();
 }
 
-uint64_t own_pid_namespace() {
+uint64_t own_namespace(const char *kind) {
   struct stat properties;
-  return stat("/proc/self/ns/pid", &properties) == 0 ? properties.st_ino : 0;
+  return stat((std::string("/proc/self/ns/") + kind).c_str(), &properties) == 0 ? properties.st_ino : 0;
+}
+
+// /proc may hide another process of the same user (hidepid): the kernel itself is asked too, where it can be.
+bool kernel_knows(int32_t pid) {
+  const int fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+  if (fd >= 0) close(fd);
+  return fd >= 0 || (errno != ESRCH && errno != ENOSYS);
 }
 
 // A zombie leader may have threads that still run.
@@ -73,17 +81,21 @@ ProcessIdentity this_process() {
   ProcessStat stat;
   if (proc_is_ours() && read_stat("self", &stat) == Lookup::found) {
     identity.start_time = stat.start_time;
-    identity.pid_namespace = own_pid_namespace();
+    identity.pid_namespace = own_namespace("pid");
+    identity.time_namespace = own_namespace("time");
   }
   return identity;
 }
 
 bool death_proved(const ProcessIdentity &process) {
-  if (process.pid_namespace == 0 || process.pid_namespace != own_pid_namespace() || !proc_is_ours()) return false;
+  if (process.pid_namespace == 0 || process.pid_namespace != own_namespace("pid") ||
+      process.time_namespace != own_namespace("time") || !proc_is_ours()) {
+    return false;
+  }
   const std::string pid = std::to_string(process.pid);
   ProcessStat stat;
   switch (read_stat(pid, &stat)) {
-    case Lookup::absent: return true;
+    case Lookup::absent: return !kernel_knows(process.pid);
     case Lookup::unknown: return false;
     case Lookup::found: break;
   }
