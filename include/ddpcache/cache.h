@@ -1,8 +1,8 @@
 /* ddpcache/cache.h: one cache of decoded samples per machine, in shared memory, shared by every process that opens it.
  *
- * A cache has a name and `length` entries, numbered 0..length-1 like the samples of a data set. Each entry is filled once,
- * by whichever process asks first, and is then read by all of them without a copy. There is no server process: the
- * processes that have the cache open are all there is, and any of them may be killed at any moment.
+ * A cache has a name and `length` entries, numbered 0..length-1 like the samples of a data set. Each entry is filled
+ * once, by whichever process asks first, and is then read by all of them without a copy. There is no server process:
+ * the processes that have the cache open are all there is, and any of them may be killed at any moment.
  *
  *     dc_cache_options options;
  *     dc_cache_options_init(&options, sizeof options);
@@ -17,22 +17,24 @@
  *     }
  *     dc_cache_close(cache);
  *
- * Threads. A cache may be used by any number of threads at once. A fill belongs to the thread that began it. A view may be
- *   released by any thread.
+ * Threads. A cache may be used by any number of threads at once. A fill belongs to the thread that began it. A view may
+ *   be released by any thread.
  * Processes and fork. A child of fork() may go on using the parent's handle: it registers as a client of its own at its
  *   first use. Fills and views that were open at the fork stay the parent's: in the child, abort and release of them do
- *   nothing, and their memory is valid while the parent keeps them. Processes share a cache if they see the same /dev/shm
- *   (or directory), run as the same user and are in the same user namespace; PID namespaces may differ.
- * Crashes. A process killed at any instruction costs the decode that was under way and nothing else: its unfinished fill
- *   is handed to the next caller who wants that index, within 100 ms of the kernel's release of the dead one's lock.
- * Memory. Nothing is written that was not reserved first, so that too little space is DC_FULL or an error, never SIGBUS.
+ *   nothing, and their memory is valid while the parent keeps them. Processes share a cache if they see the same
+ *   /dev/shm (or directory), run as the same user and are in the same user namespace; PID namespaces may differ.
+ * Crashes. A process killed at any instruction costs the decode that was under way and nothing else: its unfinished
+ *   fill is handed to the next caller who wants that index, within 100 ms of the kernel's release of the dead one's
+ *   lock.
+ * Memory. Nothing is written that was not reserved first: too little space is DC_FULL or an error, never SIGBUS.
  *
  * Caveats, each with its remedy:
  *   - A process that closes every descriptor (as daemonising code does) loses its registration: it goes on reading, its
  *     next fill fails with DC_ERROR_UNREGISTERED. Open the cache after daemonising.
- *   - A stopped process (SIGSTOP, a debugger) keeps the fills that it has open: others get DC_BUSY at their deadline and
- *     decode for themselves.
- *   - Nothing is evicted unless it is removed from a droppable cache: when the capacity is used up, further samples are DC_FULL and the resident ones go on hitting.
+ *   - A stopped process (SIGSTOP, a debugger) keeps the fills that it has open: others get DC_BUSY at their deadline
+ *     and decode for themselves.
+ *   - Nothing is evicted unless it is removed from a droppable cache: when the capacity is used up, further samples are
+ *     DC_FULL and the resident ones go on hitting.
  *   - The memory of a view is mapped read only: writing to it is a segmentation fault. Copy what must be changed. */
 #ifndef DDPCACHE_CACHE_H
 #define DDPCACHE_CACHE_H
@@ -63,18 +65,18 @@ typedef struct dc_fill dc_fill;
 
 /* ---- Opening and closing. ---- */
 
-/** What a new cache shall be. Initialise with dc_cache_options_init, then set at least `length`. Those marked identity must
- *  be the same for all who share a cache. */
+/** What a new cache shall be. Initialise with dc_cache_options_init, then set at least `length`. Those marked identity
+ *  must be the same for all who share a cache. */
 typedef struct dc_cache_options {
   uint32_t struct_size; /**< set by dc_cache_options_init */
   uint32_t clients_max; /**< processes that may be attached at one time: 1..DC_CLIENTS_MAX; 0: 1024 */
   int64_t length;       /**< entries: 1..DC_LENGTH_MAX; identity */
   /** For samples. 0: half of what file system, cgroup and machine have free. The creator's counts. */
   uint64_t capacity_bytes;
-  /** 0: samples of any size. Else every sample's arrays, each rounded up to 64 bytes, add up to at most this, and the memory
-   *  is cut into equal pieces of sample_bytes + 192. Identity. */
+  /** 0: samples of any size. Else every sample's arrays, each rounded up to 64 bytes, add up to at most this, and the
+   *  memory is cut into equal pieces of sample_bytes + 192. Identity. */
   uint64_t sample_bytes;
-  /** Largest sample, up to DC_SAMPLE_BYTES_MAX. 0: capacity/256, or sample_bytes where that is set. Identity unless 0. */
+  /** Largest sample, up to DC_SAMPLE_BYTES_MAX. 0: capacity/256, or sample_bytes where that is set. Identity if not 0. */
   uint64_t sample_bytes_max;
   int64_t timeout_ns; /**< how long open may wait for the user's lock file; default 10 s */
   uint64_t job_id;    /**< any number that the processes of one job share; info shows the creator's; default 0 */
@@ -100,13 +102,13 @@ DC_API int32_t dc_cache_options_init(dc_cache_options *options, uint32_t struct_
  *
  *  @param name         1..200 characters of A-Z a-z 0-9 . _ -
  *  @param directory    NULL for shared memory (/dev/shm), or a directory on a tmpfs of your own
- *  @param fingerprint  identifies the data: data set, version, deterministic transform; up to 1,024 bytes. NULL or "": none
+ *  @param fingerprint  identifies the data: data set, version, deterministic transform; up to 1,024 bytes. NULL: none
  *  @param options      what the cache shall be
  *  @param cache        receives the handle, which the caller closes with dc_cache_close
  *  @param error        optional
  *  @return DC_OK; DC_ERROR_ARGUMENT, DC_ERROR_RANGE, DC_ERROR_NAME; DC_ERROR_MISMATCH, DC_ERROR_FINGERPRINT (with both
- *          values); DC_ERROR_FORMAT, DC_ERROR_DAMAGED, DC_ERROR_PERMISSION; DC_ERROR_NO_SPACE (with what is needed, what
- *          is there, and the remedy); DC_ERROR_CLIENTS; DC_ERROR_LOCKED; DC_ERROR_UNSUPPORTED; DC_ERROR_SYSTEM.
+ *          values); DC_ERROR_FORMAT, DC_ERROR_DAMAGED, DC_ERROR_PERMISSION; DC_ERROR_NO_SPACE (with what is needed,
+ *          what is there, and the remedy); DC_ERROR_CLIENTS; DC_ERROR_LOCKED; DC_ERROR_UNSUPPORTED; DC_ERROR_SYSTEM.
  *  May block up to options->timeout_ns, and for as long as the kernel takes to reserve 8 bytes an entry. @since 0.1 */
 DC_API int32_t dc_cache_open(const char *name, const char *directory, const char *fingerprint,
                              const dc_cache_options *options, dc_cache **cache, dc_error *error);
@@ -245,8 +247,8 @@ DC_API int32_t dc_cache_read(dc_cache *cache, int64_t index, uint32_t number, ui
  *  @param statuses      optional; receives for each sample DC_OK, DC_MISS, DC_ERROR_RECORD (another length, or no such
  *                       array) or DC_ERROR_RANGE; a sample that is not DC_OK leaves its place in the buffer as it was
  *  @param threads       native threads to copy with, 1..64; 0 is 1. They end with the call.
- *  @return DC_OK where every sample is; else the first status that is not, errors before DC_MISS; DC_ERROR_ARGUMENT (and
- *          nothing copied). Never blocks. @since 0.1 */
+ *  @return DC_OK where every sample is; else the first status that is not, errors before DC_MISS; DC_ERROR_ARGUMENT
+ *          (and nothing copied). Never blocks. @since 0.1 */
 DC_API int32_t dc_cache_read_batch(dc_cache *cache, const int64_t *indices, int64_t count, uint32_t number,
                                    uint8_t *buffer, uint64_t sample_bytes, int32_t *statuses, uint32_t threads);
 
@@ -263,12 +265,12 @@ DC_API int32_t dc_cache_read_batch(dc_cache *cache, const int64_t *indices, int6
  *  @param user   what was given to dc_cache_load */
 typedef int32_t (*dc_loader)(dc_fill *fill, int64_t index, void *user);
 
-/** Looks at a sample, and has it filled first where it is missing: by this caller's loader, or by another client that is
- *  at it already. Of any number of callers exactly one runs its loader.
+/** Looks at a sample, and has it filled first where it is missing: by this caller's loader, or by another client that
+ *  is at it already. Of any number of callers exactly one runs its loader.
  *
- *  A calling thread that has a fill open (a loader of another sample) does not wait: it gets DC_BUSY. Where the cache has
- *  no room, or the client has DC_FILLS_MAX fills open, the loader runs all the same and dc_cache_fill_allocate gives it
- *  DC_FULL, so that a caller can keep the decoded sample for itself.
+ *  A calling thread that has a fill open (a loader of another sample) does not wait: it gets DC_BUSY. Where the cache
+ *  has no room, or the client has DC_FILLS_MAX fills open, the loader runs all the same and dc_cache_fill_allocate
+ *  gives it DC_FULL, so that a caller can keep the decoded sample for itself.
  *
  *  @param loader      decodes the sample
  *  @param user        handed to the loader
@@ -285,8 +287,8 @@ DC_API int32_t dc_cache_load(dc_cache *cache, int64_t index, dc_loader loader, v
  *
  *  @param timeout_ns  how long to wait for another filler, >= 0
  *  @param fill        receives the fill, which dc_cache_fill_commit or dc_cache_fill_abort ends on the same thread
- *  @return DC_OK (claimed); DC_PRESENT (filled already, also by the one waited for); DC_BUSY, DC_INTERRUPTED; DC_FULL for
- *          an entry that was given up because its record was damaged;
+ *  @return DC_OK (claimed); DC_PRESENT (filled already, also by the one waited for); DC_BUSY, DC_INTERRUPTED; DC_FULL
+ *          for an entry that was given up because its record was damaged;
  *          DC_ERROR_RECURSION, DC_ERROR_FILLS, DC_ERROR_RANGE, DC_ERROR_ARGUMENT, DC_ERROR_UNREGISTERED.
  *  Blocks for up to timeout_ns. @since 0.1 */
 DC_API int32_t dc_cache_fill_begin(dc_cache *cache, int64_t index, int64_t timeout_ns, dc_fill **fill);
@@ -323,14 +325,14 @@ DC_API int64_t dc_cache_fill_index(const dc_fill *fill);
 
 /* ---- Removing, in a droppable cache. ----
  *
- * A removed sample is invisible at once. Its memory is used again when no view of it is left, in any process: up to 1,024
- * views in a process are known one by one; while a process has more, nothing that is removed is used again. */
+ * A removed sample is invisible at once. Its memory is used again when no view of it is left, in any process: up to
+ * 1,024 views in a process are known one by one; while a process has more, nothing that is removed is used again. */
 
 /** Removes a sample.
  *
  *  @param index  0..length-1
- *  @return DC_OK; DC_MISS where it was not there (or is being filled: that fill goes on); DC_ERROR_UNSUPPORTED in a cache
- *          that is not droppable; DC_ERROR_RANGE; DC_ERROR_ARGUMENT. Never blocks. @since 0.1 */
+ *  @return DC_OK; DC_MISS where it was not there (or is being filled: that fill goes on); DC_ERROR_UNSUPPORTED in a
+ *          cache that is not droppable; DC_ERROR_RANGE; DC_ERROR_ARGUMENT. Never blocks. @since 0.1 */
 DC_API int32_t dc_cache_remove(dc_cache *cache, int64_t index);
 
 /** Removes those of many samples that are there.

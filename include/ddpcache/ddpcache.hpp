@@ -1,8 +1,8 @@
 // ddpcache/ddpcache.hpp: the C interface as C++17 objects. Header only; link the same library.
 //
 // What the C headers say of threads, processes, blocking and errors holds here too. Every object owns its handle, moves
-// and does not copy. A status below zero is thrown as ddpcache::Error with the library's sentence; expected outcomes are
-// values: an empty optional, or a bool.
+// and does not copy. A status below zero is thrown as ddpcache::Error with the library's sentence; expected outcomes
+// are values (an empty optional, a bool) or exceptions of their own (Full, Busy).
 //
 //     ddpcache::CacheOptions options(60000);
 //     ddpcache::Cache cache("digits", "digits v1", options);
@@ -329,6 +329,15 @@ class Cache {
     // Errors of single samples are in `statuses`; of these two the whole call is guilty.
     if (status == DC_ERROR_ARGUMENT || status == DC_ERROR_NO_MEMORY) throw Error(status);
     return statuses;
+  }
+
+  /// Removes a sample from a droppable cache; false where it was not there.
+  bool remove(std::int64_t index) { return detail::check(dc_cache_remove(cache_, index)) == DC_OK; }
+  /// Removes all samples of a droppable cache; how many.
+  std::int64_t clear() {
+    std::int64_t removed = 0;
+    detail::check(dc_cache_clear(cache_, &removed));
+    return removed;
   }
 
   dc_cache_info info() const {
