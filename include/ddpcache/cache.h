@@ -76,7 +76,7 @@ typedef struct dc_cache_options {
   /** 0: samples of any size. Else every sample's arrays, each rounded up to 64 bytes, add up to at most this, and the
    *  memory is cut into equal pieces of sample_bytes + 192. Identity. */
   uint64_t sample_bytes;
-  /** Largest sample, up to DC_SAMPLE_BYTES_MAX. 0: capacity/256, or sample_bytes where that is set. Identity if not 0. */
+  /** Largest sample, up to DC_SAMPLE_BYTES_MAX. 0: capacity/256, or sample_bytes if that is set. Identity if not 0. */
   uint64_t sample_bytes_max;
   int64_t timeout_ns; /**< how long open may wait for the user's lock file; default 10 s */
   uint64_t job_id;    /**< any number that the processes of one job share; info shows the creator's; default 0 */

@@ -22,7 +22,8 @@ ProcessIdentity identity_of(const ClientRecord &record) {
           record.pid_namespace.load(std::memory_order_relaxed), record.time_namespace.load(std::memory_order_relaxed)};
 }
 
-// Which stats line a thread has to itself. A thread returns its line when it ends; those beyond the lines share the last.
+// Which stats line a thread has to itself. A thread returns its line when it ends; those beyond the lines share the
+// last.
 std::atomic<uint32_t> lines_taken{0};
 
 struct LineLease {
@@ -76,8 +77,8 @@ uint64_t counted(const ClientRecord &record, Counter counter) {
 }
 
 bool take_over(const Segment &segment, int64_t index, EntryWord seen) {
-  // Its extent, which the word does not tell, is free from here on. Counted before and after, so that neither a search that
-  // runs in between nor a death in between hides it.
+  // Its extent, which the word does not tell, is free from here on. Counted before and after, so that neither a search
+  // that runs in between nor a death in between hides it.
   Word &disturbances = segment.control().disturbances;
   disturbances.fetch_add(1);
   uint64_t expected = seen.bits();

@@ -15,8 +15,8 @@
 // while declaring stops nobody.
 //
 // A lost lock hands over entries only. Bytes are guarded by names: a client names an extent in its own record before it
-// touches it, then checks that the words that led there are unchanged; nobody takes a named extent. A dead client's names
-// count until its death is proved, since a process that lost its lock may still be writing.
+// touches it, then checks that the words that led there are unchanged; nobody takes a named extent. A dead client's
+// names count until its death is proved, since a process that lost its lock may still be writing.
 //
 //   EDGE name: the namer's store of the name and its later check, and a taker's change of the words and its later scan,
 //   are all seq_cst: either the scan sees the name, or the check sees the change.
@@ -71,7 +71,8 @@ class Clients final : public ForkAware {
   void give_fill_slot(uint32_t slot);
   bool has_open_fills() const { return process_->fill_slots.load(std::memory_order_relaxed) != 0; }
 
-  // Names an extent for a reader, in a droppable cache: the name's number, kReaderNames where all were taken. Wait-free.
+  // Names an extent for a reader, in a droppable cache: the name's number, kReaderNames where all were taken.
+  // Wait-free.
   uint32_t take_reader_name(Place place);
   // Ends such a name; false where it named no extent in particular.
   bool give_reader_name(uint32_t number, Place *place);

@@ -147,7 +147,8 @@ Status Fill::commit() {
   const EntryWord ready = EntryWord::ready(generation_, extent_.place);
   const EntryWord mine = EntryWord::writing(generation_, cache_->clients_.life());
   uint64_t seen = mine.bits();
-  // EDGE publish: head and data become visible to whoever acquires READY. Relaxed on failure: nothing is read through it.
+  // EDGE publish: head and data become visible to whoever acquires READY. Relaxed on failure: nothing is read through
+  // it.
   // Bounded: the word can change once, by WAITERS; any other change means that the entry was taken over.
   bool published = false;
   while (!published && EntryWord(seen).without_waiters() == mine) {

@@ -40,8 +40,8 @@ void plan_fixed(const Geometry &geometry, Layout *layout) {
   layout->classes = {{static_cast<uint32_t>(slots), words_bytes(slots), extent}};
 }
 
-// Samples of any size: classes of n extents a step, n = 1 2 3, 4 5 6 7, 8 10 12 14, 16 20 24 28, ...: four per doubling,
-// and none leaves more than a line an extent unused in its step.
+// Samples of any size: classes of n extents a step, n = 1 2 3, 4 5 6 7, 8 10 12 14, 16 20 24 28, ...: four per
+// doubling, and none leaves more than a line an extent unused in its step.
 void plan_variable(const Geometry &geometry, Layout *layout) {
   const uint64_t largest = round_up(geometry.sample_bytes_max, kLineBytes) + kLargestHeadBytes + kLineBytes;
   layout->step_bytes = round_up(std::max(preferred_step(geometry.capacity_bytes), largest), kPageBytes);

@@ -1,8 +1,8 @@
 // How a cache comes to be open: created, attached to, adopted or replaced; and how it is closed and removed.
 //
-// Everything that reads or changes what a name leads to happens under the user's name lock, so two openers never disagree
-// about whether a cache is in use. Only the making of a new file, which may take long, is done outside; it is then linked
-// if the name is still free.
+// Everything that reads or changes what a name leads to happens under the user's name lock, so two openers never
+// disagree about whether a cache is in use. Only the making of a new file, which may take long, is done outside; it is
+// then linked if the name is still free.
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// A reader's hold on the extent that it looks at, in a cache that can drop samples. In others it holds nothing, and costs
-// nothing.
+// A reader's hold on the extent that it looks at, in a cache that can drop samples. In others it holds nothing, and
+// costs nothing.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ class Pin {
   Pin(const Pin &) = delete;
   Pin &operator=(const Pin &) = delete;
 
-  // Names the extent that entry `index` leads to, in place of the one named before. The caller then checks that the entry
-  // still does. False where this process has no client record to name it in.
+  // Names the extent that entry `index` leads to, in place of the one named before. The caller then checks that the
+  // entry still does. False where this process has no client record to name it in.
   bool name(int64_t index, Place place);
   // Hands the name to a view.
   uint32_t release() {

@@ -24,8 +24,8 @@ class Segment {
   Layout layout;
   FileIdentity identity;
 
-  // Through an open file description of their own: a mapping keeps its description, and with it all of its locks, for as
-  // long as any process has it mapped, and children inherit mappings.
+  // Through an open file description of their own: a mapping keeps its description, and with it all of its locks, for
+  // as long as any process has it mapped, and children inherit mappings.
   Status map(int fd) {
     const std::string path = "/proc/self/fd/" + std::to_string(fd);
     const Descriptor apart(::open(path.c_str(), O_RDWR | O_CLOEXEC));

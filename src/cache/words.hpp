@@ -20,9 +20,9 @@
 //   READY g     BAD g           who finds its record unsound                 CAS
 //   READY, BAD  EMPTY g+1       who removes it, in droppable caches only     CAS                          name
 //
-// Extent (one a piece of the arena): 0, never owned; else 1 | index | generation: it belongs to entry `index` while that
-// entry is at `generation` and not EMPTY, and is free for the taking otherwise. Taking is one CAS from the word that was
-// seen. So nothing is freed, nothing is undone after a crash, and nothing can be freed twice.
+// Extent (one a piece of the arena): 0, never owned; else 1 | index | generation: it belongs to entry `index` while
+// that entry is at `generation` and not EMPTY, and is free for the taking otherwise. Taking is one CAS from the word
+// that was seen. So nothing is freed, nothing is undone after a crash, and nothing can be freed twice.
 //
 //      63 62                          29 28                     0
 //     +-+-------------------------------+------------------------+

@@ -1,7 +1,7 @@
 // What a fork does to this library's state in a process.
 //
-// Pages made by `wiped_on_fork` read as zero in every child, however it was forked: that is how a child knows that it is
-// one, also where the fork handlers did not run. The handlers themselves only make the common case prompt.
+// Pages made by `wiped_on_fork` read as zero in every child, however it was forked: that is how a child knows that it
+// is one, also where the fork handlers did not run. The handlers themselves only make the common case prompt.
 #pragma once
 
 #include <cstddef>

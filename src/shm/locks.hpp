@@ -3,8 +3,8 @@
 // NameLock, a flock on the user's own empty lock file, guards names: whoever links or unlinks a cache holds it. It is
 // never proof of anything about a client.
 //
-// Byte locks, OFD locks on bytes of a cache's file far beyond its end, are the liveness of clients: the kernel drops them
-// when the last descriptor of the open file description is gone, whichever PID namespace the process was in.
+// Byte locks, OFD locks on bytes of a cache's file far beyond its end, are the liveness of clients: the kernel drops
+// them when the last descriptor of the open file description is gone, whichever PID namespace the process was in.
 #pragma once
 
 #include <cstdint>

@@ -16,8 +16,8 @@ struct ProcessIdentity {
 
 ProcessIdentity this_process();
 
-// True only where the process certainly runs no more: it lived in this PID and time namespace, and its pid is gone, belongs to a
-// process with another start time, or is a zombie without another task. Where /proc cannot tell, false.
+// True only where the process certainly runs no more: it lived in this PID and time namespace, and its pid is gone,
+// belongs to a process with another start time, or is a zombie without another task. Where /proc cannot tell, false.
 bool death_proved(const ProcessIdentity &process);
 
 // 36 characters of /proc/sys/kernel/random/boot_id; empty where there is none.

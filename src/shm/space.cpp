@@ -53,8 +53,8 @@ uint64_t headroom_of_group(const std::string &folder, const CgroupFiles &files) 
   return limit - std::min(limit, used);
 }
 
-// The tightest group from `path` below the mount up to the mount itself. Inside a container the path may lie outside what
-// is mounted; the mount is then the container's own group.
+// The tightest group from `path` below the mount up to the mount itself. Inside a container the path may lie outside
+// what is mounted; the mount is then the container's own group.
 uint64_t headroom_up_from(const std::string &mount, std::string path, const CgroupFiles &files) {
   uint64_t least = headroom_of_group(mount, files);
   while (path.size() > 1) {

@@ -24,7 +24,8 @@ struct Space {
 // `root` stands before /proc and /sys; tests give one of their own.
 Space look_at_space(int fd, const std::string &root = "");
 
-// The room left in the tightest memory cgroup that this process can see above itself: limit - usage + inactive file pages.
+// The room left in the tightest memory cgroup that this process can see above itself: limit - usage + inactive file
+// pages.
 uint64_t cgroup_headroom(const std::string &root = "");
 
 // Makes a range of a file safe to touch: fallocate(2) itself, since glibc's emulation would write to it unreserved.
