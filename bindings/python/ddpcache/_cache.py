@@ -273,7 +273,9 @@ class Cache(core.Handle):
             if length is None or fingerprint is _REQUIRED:
                 missing = "length" if length is None else "fingerprint (None says that the data have none)"
                 raise TypeError(f"to create a cache, give {missing} too; to attach to one, give its name alone")
-            options = _options(length, capacity, sample_bytes, sample_bytes_max, clients_max, keep, partial, droppable, timeout)
+            options = _options(
+                length, capacity, sample_bytes, sample_bytes_max, clients_max, keep, partial, droppable, timeout
+            )
             options.job_id = job_id()
             if fingerprint is not None and (not isinstance(fingerprint, str) or not fingerprint or "\0" in fingerprint):
                 raise ValueError(
@@ -347,7 +349,7 @@ class Cache(core.Handle):
         return int(removed)
 
     def clear(self) -> int:
-        """Removes all samples that are there; how many. Fills under way go on. Raises UnsupportedError. Never blocks."""
+        """Removes all samples there are; how many. Fills under way go on. Never blocks. Raises UnsupportedError."""
         status, removed = raw.dc_cache_clear(self)
         check(status)
         return int(removed)
