@@ -12,3 +12,4 @@ def dump(output: Path) -> None:
     machine = ["--no-corpus-path", "--no-comp-dir-path", "--no-show-locs", "--no-elf-needed"]
     private = ["--headers-dir", INCLUDE, "--drop-private-types", "--drop-undefined-syms", "--exported-interfaces-only"]
     run("abidw", *machine, *private, "--out-file", output, ROOT / "build" / "dev" / "libddpcache.so")
+    output.write_text(output.read_text().replace(f"path='{ROOT}/", "path='"))
