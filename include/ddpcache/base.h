@@ -82,7 +82,7 @@ enum dc_status {
   /* Errors of the sampler. */
   DC_ERROR_TOPOLOGY = -60,     /**< the launcher's variables contradict each other or leave the layout unknown */
   DC_ERROR_EMPTY = -61,        /**< the tail DROP leaves no sample for any rank */
-  DC_ERROR_SAMPLER_STATE = -62 /**< a saved sampler state that is damaged or of another version */
+  DC_ERROR_SAMPLER_STATE = -62 /**< a saved sampler state that is damaged, or of another version or sampler */
 };
 
 /** The value that a loader returns when it has filled its sample; any other value aborts the fill. */

@@ -2,7 +2,8 @@
  *
  * A sampler deals the indices 0..length-1 of a data set to the ranks of a distributed training run. Its default order,
  * DC_ORDER_NODE, shuffles anew each epoch without moving samples between machines, so that what a machine has cached stays
- * useful: every node owns one fixed part of the data set, a *window*, and its ranks share a fresh permutation of it.
+ * useful: every node owns one part of the data set, a *window*, and its ranks share a fresh permutation of it. Windows are
+ * fixed, or move a little each epoch (`exchange_ppm`) so that in time every node sees everything.
  * DC_ORDER_TORCH and DC_ORDER_VISCY reproduce two well-known samplers to the bit.
  *
  *     dc_topology topology = {sizeof topology};
@@ -26,12 +27,14 @@
  * Words. A *node* is one machine, a *rank* one training process. There are `nodes` nodes of `local_size` ranks each; local
  *   rank j of node k has number k * local_size + j. A *position* counts the samples of one rank in one epoch from 0.
  * Threads. Calls that take a const handle may be made by any number of threads at once. The others (set_epoch, next, seek,
- *   close) need the handle to themselves. Different handles have nothing in common.
+ *   state_load, close) need the handle to themselves. Different handles have nothing in common.
  * Processes and fork. A handle is ordinary memory of the process: a forked child has an independent copy and may use
  *   all of it, whatever the parent was doing. There are no files, no locks and no network: ranks agree because they compute
  *   the same.
- * Cost. NODE: constant memory (under 40 KiB), constant time for every call; see dc_sampler_read for batches. TORCH and VISCY
- *   with shuffle draw their epoch's order at its first use: see dc_sampler_read.
+ * Cost. NODE: constant memory (under 40 KiB), constant time for every call; see dc_sampler_read for batches. With
+ *   `canonical_nodes`, and in an epoch that is resumed under another number of nodes, a rank reads from several windows, and
+ *   each takes up to 20 KiB from its first use on, of DC_SAMPLER_CANONICAL_MAX windows at most. TORCH and VISCY with shuffle
+ *   draw their epoch's order at its first use: see dc_sampler_read.
  * Repeatability. The orders depend on the options and the epoch alone: not on processor, compiler, number of calls or
  *   release of the library. A release that had to change NODE would change DC_SAMPLER_ALGORITHM_VERSION.
  *
@@ -67,6 +70,9 @@ typedef struct dc_permutation dc_permutation;
 #define DC_SAMPLER_LENGTH_MAX 4611686018427387904 /* samples of a data set, and length of a permutation: 2^62 */
 #define DC_SAMPLER_EPOCH_MAX 1099511627775        /* last epoch: 2^40 - 1 */
 #define DC_SAMPLER_WORLD_MAX 16777216             /* ranks: nodes * local_size at most 2^24 */
+#define DC_SAMPLER_CANONICAL_MAX 1024             /* canonical_nodes / nodes */
+#define DC_SAMPLER_STAGES_MAX 16                  /* layouts that one epoch runs under, one after another */
+#define DC_SAMPLER_STATE_BYTES_MAX 512            /* of a saved state */
 
 /* ---- Topology. ---- */
 
@@ -155,8 +161,15 @@ typedef struct dc_sampler_options {
   uint64_t ring_seed;       /**< of NODE's ring; another one moves samples between nodes; default 0 */
   uint32_t ring_identity;   /**< 1: NODE's ring is the data set's own order, so that windows are contiguous; default 0.
                                  With one node the ring is always the data set's own order */
-  uint32_t exchange_ppm;    /**< reserved for moving windows: must be 0 in this version */
-  uint32_t canonical_nodes; /**< reserved for layouts independent of `nodes`: must be 0 in this version */
+  uint32_t exchange_ppm;    /**< NODE: how far the windows move along the ring each epoch, in millionths of a window,
+                                 0..1000000; default 0. With nodes >= 2 this is the fraction of a node's samples that are new
+                                 to it each epoch: a cache with room for 1 + exchange_ppm/1000000 windows that drops what
+                                 dc_sampler_keeps does not name misses that fraction */
+  uint32_t canonical_nodes; /**< NODE: deal as for this many nodes, a multiple of `nodes` and at most
+                                 DC_SAMPLER_CANONICAL_MAX times as many; 0 (default): `nodes`. Each node then has
+                                 canonical_nodes/nodes windows and takes from them in turn. If this number and that of ranks
+                                 divide the global batch, all full global batches are the same sets of samples for every
+                                 layout. exchange_ppm counts in these smaller windows */
   uint32_t reserved;        /**< must be 0 */
 } dc_sampler_options;
 
@@ -176,8 +189,9 @@ DC_API int32_t dc_sampler_options_init(dc_sampler_options *options, uint32_t str
  *  @param sampler  receives the handle, which the caller closes with dc_sampler_close; unchanged after an error
  *  @param error    optional
  *  @return DC_OK; DC_ERROR_ARGUMENT for NULL, an impossible struct_size, an unknown order or tail, a flag that is neither 0
- *          nor 1, or DC_TAIL_EXACT with an order other than NODE; DC_ERROR_RANGE for a length, node, rank or world size
- *          outside its range; DC_ERROR_EMPTY where NODE with DC_TAIL_DROP leaves no rank a sample (TORCH and VISCY then deal
+ *          nor 1, DC_TAIL_EXACT, exchange_ppm or canonical_nodes with an order other than NODE, or canonical_nodes that is no
+ *          multiple of nodes; DC_ERROR_RANGE for a length, node, rank, world size, exchange_ppm or canonical_nodes outside
+ *          its range; DC_ERROR_EMPTY where NODE with DC_TAIL_DROP leaves no rank a sample (TORCH and VISCY then deal
  *          nothing, as the originals do); DC_ERROR_UNSUPPORTED for an option of a later version; DC_ERROR_NO_MEMORY.
  *  Never blocks. @since 0.1 */
 DC_API int32_t dc_sampler_open(const dc_sampler_options *options, dc_sampler **sampler, dc_error *error);
@@ -187,7 +201,10 @@ DC_API void dc_sampler_close(dc_sampler *sampler);
 
 /* ---- Reading in order. ---- */
 
-/** Goes to position 0 of an epoch. Sizes do not change with the epoch. Constant time.
+/** Goes to position 0 of an epoch. Sizes do not change with the epoch, but for one that is resumed. Constant time.
+ *
+ *  In the epoch of a state that was just loaded, the same epoch again changes nothing, neither what is left of it nor the
+ *  position in that: trainers set the epoch after loading. Any other epoch forgets the resumed one, and is whole.
  *
  *  @param epoch  0..DC_SAMPLER_EPOCH_MAX
  *  @param error  optional
@@ -217,7 +234,7 @@ DC_API int32_t dc_sampler_seek(dc_sampler *sampler, int64_t position, dc_error *
 
 /* ---- Random access. ---- */
 
-/** How many samples this rank is dealt in each epoch.
+/** How many samples this rank is dealt in each epoch; after dc_sampler_state_load, in what is left of the epoch.
  *
  *  @param size  receives the number
  *  @return DC_OK; DC_ERROR_ARGUMENT for NULL. Never blocks. @since 0.1 */
@@ -258,17 +275,19 @@ DC_API int32_t dc_sampler_read(const dc_sampler *sampler, int64_t position, int6
  *  @param rank      receives the rank that has it, node * local_size + local_rank; unchanged unless DC_OK
  *  @param position  receives the position there; unchanged unless DC_OK
  *  @param error     optional
- *  @return DC_OK; DC_END where DC_TAIL_DROP leaves the index out of this epoch; DC_ERROR_ARGUMENT for NULL;
+ *  @return DC_OK; DC_END where DC_TAIL_DROP leaves the index out of this epoch, or where it was consumed before the epoch was
+ *          resumed; DC_ERROR_ARGUMENT for NULL;
  *          DC_ERROR_RANGE; DC_ERROR_NO_MEMORY. Never blocks. @since 0.1 */
 DC_API int32_t dc_sampler_find(const dc_sampler *sampler, int64_t index, uint32_t *rank, int64_t *position,
                                dc_error *error);
 
 /* ---- What a node holds. ---- */
 
-/** How many samples this node holds: those its ranks are dealt, whatever the epoch, other nodes' samples that pad its tail
- *  not counted. It is what the node's cache needs room for.
+/** How many samples this node holds: those its ranks are dealt, other nodes' samples that pad its tail or come to it in the
+ *  rest of a resumed epoch not counted. It is what the node's cache needs room for, and with an exchange x (as a
+ *  fraction) it needs 1 + x times as much. It is the same in every epoch.
  *
- *  NODE: its window, also where unshuffled DROP never reaches the window's end. Shuffled TORCH: the whole data set. Shuffled
+ *  NODE: its window, or windows, also where unshuffled DROP never reaches the window's end. Shuffled TORCH: the whole data set. Shuffled
  *  VISCY: its ranks' blocks. TORCH and VISCY without shuffle: its ranks' samples.
  *
  *  @param size  receives the number, 0..length
@@ -277,8 +296,9 @@ DC_API int32_t dc_sampler_shard_size(const dc_sampler *sampler, int64_t *size);
 
 /** Copies `count` of the indices that this node holds, each of which occurs once, for filling a cache ahead of time.
  *
- *  Their order is fixed and the same for all ranks of the node, so local rank j of L can take every L-th page. It does not
- *  depend on the epoch. Constant time an index.
+ *  Their order is fixed and the same for all ranks of the node, so local rank j of L can take every L-th page. Without an
+ *  exchange it does not depend on the epoch; with one it is that of the current epoch. Constant time an index and constant
+ *  memory, whatever the length: read it page by page.
  *
  *  @param position  0..shard size: where in the shard to begin
  *  @param indices   memory for `count` indices; unchanged after an error; may be NULL if count is 0
@@ -287,6 +307,58 @@ DC_API int32_t dc_sampler_shard_size(const dc_sampler *sampler, int64_t *size);
  *  @return DC_OK; DC_ERROR_ARGUMENT for NULL; DC_ERROR_RANGE. Never blocks. @since 0.1 */
 DC_API int32_t dc_sampler_shard_read(const dc_sampler *sampler, int64_t position, int64_t *indices, int64_t count,
                                      dc_error *error);
+
+/** Whether this node may need a sample again: whether it lies in what the node holds in this epoch or held in the last.
+ *
+ *  Both, since ranks of a node do not change epoch at the same moment: what no rank keeps may be dropped from the node's cache
+ *  once any rank has gone to the next epoch. A sample that is dealt but not kept (borrowed to pad a tail, or another
+ *  node's in a resumed epoch) is best read without filling the cache. Without an exchange the answer never changes. Constant
+ *  time.
+ *
+ *  @param index  0..length-1
+ *  @return DC_OK where it is kept, DC_MISS where not; DC_ERROR_ARGUMENT for NULL; DC_ERROR_RANGE. Never blocks. @since 0.1 */
+DC_API int32_t dc_sampler_keeps(const dc_sampler *sampler, int64_t index);
+
+/* ---- Stopping and resuming. ---- */
+
+/** Saves where the epoch stands, so that training can go on from there under this or another number of nodes and ranks.
+ *
+ *  A state holds the options, the epoch, and for each layout that the epoch has run under how many samples each rank was
+ *  trained on; not which rank saved it, so that all ranks write the same bytes and one copy is enough. It is
+ *  portable between machines and languages, versioned and under a checksum: 96 bytes, and 16 more for each further layout.
+ *
+ *  @param consumed      samples that *each* rank has been trained on since the epoch began or was last resumed, 0..size. Loaders
+ *                       read ahead: this is the caller's count (batches trained * batch size), not the position. With
+ *                       DC_TAIL_EXACT, where sizes differ by one, at most the largest
+ *  @param buffer        receives the state; DC_SAMPLER_STATE_BYTES_MAX bytes are always enough; may be NULL if buffer_bytes is 0
+ *  @param buffer_bytes  its size
+ *  @param needed_bytes  optional; receives the size of the state
+ *  @param error         optional
+ *  @return DC_OK; DC_ERROR_BUFFER where the buffer is too small (nothing is written but needed_bytes); DC_ERROR_RANGE;
+ *          DC_ERROR_ARGUMENT for NULL. Never blocks. @since 0.1 */
+DC_API int32_t dc_sampler_state_save(const dc_sampler *sampler, int64_t consumed, uint8_t *buffer,
+                                     uint64_t buffer_bytes, uint64_t *needed_bytes, dc_error *error);
+
+/** Goes on where a saved epoch was stopped, at position 0 of what is left of it.
+ *
+ *  The sampler must have been opened with the same options but for the layout (node, nodes, local_rank, local_size) and
+ *  exchange_ppm. All ranks must load the same state. With NODE the rest of the epoch is dealt anew to the ranks of this
+ *  layout: over all stages no sample comes twice and none is lost, but for what the tail repeats or leaves out at the end.
+ *  Nodes share the rest evenly, in the order of the windows, so that under the same number of nodes, or one that divides
+ *  it, samples stay with their node. TORCH and VISCY go on under the same number of ranks only.
+ *
+ *  Sizes and positions count what is left, until dc_sampler_set_epoch goes to another epoch. Where the number of nodes or the
+ *  exchange has changed, windows move on from where they stood, at the new rate, from the next epoch on. Constant
+ *  time: sixteen stages at most.
+ *
+ *  @param state        what dc_sampler_state_save wrote; any bytes are safe
+ *  @param state_bytes  its size
+ *  @param error        optional
+ *  @return DC_OK; DC_ERROR_SAMPLER_STATE where the bytes are no sound state of this version, where the saved options differ
+ *          (the message says which, with both values), where TORCH or VISCY is resumed under another number of ranks, or where
+ *          the epoch has run under DC_SAMPLER_STAGES_MAX layouts and this is yet another; DC_ERROR_ARGUMENT for NULL;
+ *          DC_ERROR_NO_MEMORY. After an error the sampler is as it was. Never blocks. @since 0.1 */
+DC_API int32_t dc_sampler_state_load(dc_sampler *sampler, const uint8_t *state, uint64_t state_bytes, dc_error *error);
 
 /* ---- The permutation by itself. ---- */
 

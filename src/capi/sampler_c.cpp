@@ -159,6 +159,35 @@ int32_t dc_sampler_shard_read(const dc_sampler *sampler, int64_t position, int64
   });
 }
 
+int32_t dc_sampler_keeps(const dc_sampler *sampler, int64_t index) {
+  return guarded(nullptr,
+                 [&]() -> Status { return sampler ? sampler->sampler->keeps(index) : Status(DC_ERROR_ARGUMENT); });
+}
+
+int32_t dc_sampler_state_save(const dc_sampler *sampler, int64_t consumed, uint8_t *buffer, uint64_t buffer_bytes,
+                              uint64_t *needed_bytes, dc_error *error) {
+  return guarded(error, [&]() -> Status {
+    if (!sampler) return null_argument("sampler");
+    if (!buffer && buffer_bytes > 0) return null_argument("buffer");
+    ddpcache::StateBytes state;
+    if (Status status = sampler->sampler->save_state(consumed, &state); !status.ok()) return status;
+    if (needed_bytes) *needed_bytes = state.size;
+    if (buffer_bytes < state.size) {
+      return failure(DC_ERROR_BUFFER, "the buffer has %" PRIu64 " bytes and the state %" PRIu64, buffer_bytes,
+                     state.size);
+    }
+    std::memcpy(buffer, state.bytes.data(), state.size);
+    return DC_OK;
+  });
+}
+
+int32_t dc_sampler_state_load(dc_sampler *sampler, const uint8_t *state, uint64_t state_bytes, dc_error *error) {
+  return guarded(error, [&]() -> Status {
+    if (!sampler) return null_argument("sampler");
+    return state ? sampler->sampler->load_state(state, state_bytes) : null_argument("state");
+  });
+}
+
 int32_t dc_permutation_open(int64_t length, uint64_t seed, int64_t epoch, uint32_t window, int32_t purpose,
                             dc_permutation **permutation, dc_error *error) {
   return guarded(error, [&]() -> Status {

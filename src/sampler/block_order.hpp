@@ -19,6 +19,7 @@ class BlockOrder final : public Order {
   Status find(uint64_t index, Place *place) const override;
   uint64_t shard_size() const override;
   void shard_read(uint64_t position, uint64_t *indices, uint64_t count) const override;
+  bool keeps(uint64_t index) const override { return index - begin(shares_.first_local_rank) < shard_size(); }
 
  private:
   uint64_t begin(uint64_t rank) const;

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 
+#include "integers.hpp"
+
 namespace ddpcache {
 namespace {
-
-// Indices are made in place, a chunk at a time, so that all steps of a chunk find it in the L1 cache.
-constexpr uint64_t chunk_size = 1024;
 
 // Positions first, first + step, ... of a cycle of `length` > 0.
 void fill_cyclic(uint64_t *words, uint64_t count, uint128 first, uint64_t step, uint64_t length) {
@@ -20,91 +19,155 @@ void fill_cyclic(uint64_t *words, uint64_t count, uint128 first, uint64_t step, 
   }
 }
 
+// Indices are made in place, a chunk at a time, so that all steps of a chunk find it in the L1 cache.
+template <typename Read>
+void by_chunks(uint64_t *indices, uint64_t count, Read &&read) {
+  for (uint64_t done = 0; done < count; done += WholeEpoch::chunk_size) {
+    read(done, indices + done, std::min(WholeEpoch::chunk_size, count - done));
+  }
+}
+
 }  // namespace
 
 NodeOrder::NodeOrder(const dc_sampler_options &options)
-    : shares_(options),
+    : length_(static_cast<uint64_t>(options.length)),
       node_(options.node),
       nodes_(options.nodes),
       local_rank_(options.local_rank),
+      local_size_(options.local_size),
+      tail_(options.tail),
       seed_(options.seed),
+      ring_seed_(options.ring_seed),
+      canonical_(options.canonical_nodes),
       shuffle_(options.shuffle != 0),
-      exact_(options.tail == DC_TAIL_EXACT) {
-  if (nodes_ > 1 && !options.ring_identity)
-    ring_.emplace(PermutationKey{shares_.length, options.ring_seed, 0, 0, DC_PURPOSE_RING});
+      ring_identity_(options.ring_identity != 0),
+      shard_begin_(window_begin(length_, nodes_, node_)),
+      shard_end_(window_begin(length_, nodes_, node_ + 1)),
+      following_{{options.exchange_ppm, 0, 0}, windows_of(nodes_)},
+      current_(following_) {
+  if (following_.windows > 1 && !ring_identity_) make_ring();
   set_epoch(0);
 }
 
-Permutation NodeOrder::inner_of(uint64_t node, uint64_t epoch) const {
-  return Permutation({window_size(node), seed_, epoch, node, DC_PURPOSE_INNER});
+uint64_t NodeOrder::shift_at(const Movement &movement, uint64_t epoch) const {
+  return movement.exchange.shift_at(epoch, length_, movement.windows);
 }
 
-void NodeOrder::set_epoch(uint64_t epoch) {
-  if (shuffle_) inner_ = inner_of(node_, epoch);  // first, since only this can fail
+void NodeOrder::make_ring() { ring_.emplace(PermutationKey{length_, ring_seed_, 0, 0, DC_PURPOSE_RING}); }
+
+const Permutation *NodeOrder::ring_of(uint64_t windows) const {
+  return windows > 1 && !ring_identity_ ? &*ring_ : nullptr;
+}
+
+void NodeOrder::set_epoch(uint64_t epoch) { enter(epoch, following_, nodes_, Stages(length_)); }
+
+void NodeOrder::enter(uint64_t epoch, const Movement &current, uint64_t nodes, const Stages &stages) {
+  const uint64_t rest = stages.rest();
+  const uint64_t begin = window_begin(rest, nodes_, node_), end = window_begin(rest, nodes_, node_ + 1);
+  // An empty share borrows the sample at its begin.
+  uint64_t ends[] = {begin, std::max(begin + 1, end) - 1};
+  uint64_t first_node = node_, last_node = node_;
+  if (stages.count() > 0) {
+    first_node = last_node = 0;
+    if (rest > 0) {
+      stages.to_whole(ends, 2);
+      first_node = window_of(length_, nodes, ends[0]);
+      last_node = window_of(length_, nodes, ends[1]);
+    }
+  }
+  const WholeEpoch::Plan plan = {length_, nodes, current.windows, shift_at(current, epoch),
+                                 seed_,   epoch, shuffle_,        ring_of(current.windows)};
+  whole_ = WholeEpoch(plan, first_node, last_node);  // the last that can fail
   epoch_ = epoch;
-  shift_ = exchange_.shift_at(epoch, shares_.length, nodes_);
+  current_ = current;
+  stages_ = stages;
+  share_begin_ = begin;
+  share_size_ = end - begin;
 }
 
 uint64_t NodeOrder::size() const {
-  return exact_ ? count_of_stride(window_size(node_), local_rank_, shares_.local_size) : shares_.per_rank;
+  const uint64_t rest = stages_.rest(), world = nodes_ * local_size_;
+  switch (tail_) {
+    case DC_TAIL_DROP: return rest / world;
+    case DC_TAIL_EXACT: return count_of_stride(share_size_, local_rank_, local_size_);
+    default: return ceil_div(rest, world);
+  }
 }
 
 Status NodeOrder::real_size(uint64_t *size) const {
-  *size = std::min(this->size(), count_of_stride(window_size(node_), local_rank_, shares_.local_size));
+  *size = std::min(this->size(), count_of_stride(share_size_, local_rank_, local_size_));
   return DC_OK;
 }
 
-// From offsets into the window that begins at ring position `first`, to indices.
-void NodeOrder::follow_ring(uint64_t first, uint64_t *offsets, uint64_t count) const {
-  const uint64_t length = shares_.length;
-  const uint64_t start = (first + shift_) % length;
-  if (start != 0) {
-    for (uint64_t i = 0; i < count; ++i) {
-      const uint64_t sum = offsets[i] + start;
-      offsets[i] = std::min(sum, sum - length);  // where sum < length the difference wraps round and is the larger
-    }
-  }
-  if (ring_) ring_->permute(offsets, count);
-}
-
 void NodeOrder::read_chunk(uint64_t position, uint64_t *indices, uint64_t count) const {
-  const uint64_t window = window_size(node_);
-  if (window == 0) {  // PAD with fewer samples than nodes: one sample is borrowed, and repeated
-    std::fill_n(indices, count, 0);
+  if (share_size_ == 0) {  // PAD with fewer samples than nodes: one sample is borrowed, and repeated
+    std::fill_n(indices, count, share_begin_);
   } else {
-    const uint64_t step = shares_.local_size;
-    fill_cyclic(indices, count, uint128{position} * step + local_rank_, step, window);
-    if (inner_) inner_->permute(indices, count);
+    fill_cyclic(indices, count, uint128{position} * local_size_ + local_rank_, local_size_, share_size_);
+    if (stages_.count() == 0) return whole_.read_node(node_, indices, count);
+    for (uint64_t i = 0; i < count; ++i) indices[i] += share_begin_;
   }
-  follow_ring(begin(node_), indices, count);
+  stages_.to_whole(indices, count);
+  whole_.read(indices, count);
 }
 
 void NodeOrder::read(uint64_t position, uint64_t *indices, uint64_t count) const {
-  for (uint64_t done = 0; done < count; done += chunk_size) {
-    read_chunk(position + done, indices + done, std::min(chunk_size, count - done));
-  }
+  by_chunks(indices, count,
+            [&](uint64_t done, uint64_t *chunk, uint64_t size) { read_chunk(position + done, chunk, size); });
 }
 
 Status NodeOrder::find(uint64_t index, Place *place) const {
-  const uint64_t on_ring = ring_ ? ring_->inverse(index) : index;
-  const uint64_t position = on_ring >= shift_ ? on_ring - shift_ : on_ring + (shares_.length - shift_);
-  const uint64_t node = window_of(shares_.length, nodes_, position);
-  uint64_t place_on_node = position - begin(node);
-  if (shuffle_) {
-    place_on_node = node == node_ ? inner_->inverse(place_on_node) : inner_of(node, epoch_).inverse(place_on_node);
-  }
-  const uint64_t step = shares_.local_size;
-  if (shares_.drop && place_on_node / step >= shares_.per_rank) return DC_END;
-  *place = {node * step + place_on_node % step, place_on_node / step};
+  uint64_t at = whole_.place_of(index);
+  if (!stages_.from_whole(&at)) return DC_END;
+  const uint64_t node = window_of(stages_.rest(), nodes_, at);
+  const uint64_t on_node = at - window_begin(stages_.rest(), nodes_, node);
+  if (tail_ == DC_TAIL_DROP && on_node / local_size_ >= size()) return DC_END;
+  *place = {node * local_size_ + on_node % local_size_, on_node / local_size_};
   return DC_OK;
 }
 
 void NodeOrder::shard_read(uint64_t position, uint64_t *indices, uint64_t count) const {
-  for (uint64_t done = 0; done < count; done += chunk_size) {
-    const uint64_t part = std::min(chunk_size, count - done);
-    for (uint64_t i = 0; i < part; ++i) indices[done + i] = position + done + i;
-    follow_ring(begin(node_), indices + done, part);
+  const uint64_t shift = shift_at(current_, epoch_);
+  const Permutation *ring = ring_of(following_.windows);
+  by_chunks(indices, count, [&](uint64_t done, uint64_t *chunk, uint64_t size) {
+    const uint64_t first = shard_begin_ + position + done + shift;
+    for (uint64_t i = 0; i < size; ++i) chunk[i] = std::min(first + i, first + i - length_);  // the latter may wrap
+    if (ring) ring->permute(chunk, size);
+  });
+}
+
+bool NodeOrder::keeps(uint64_t index) const {
+  const Permutation *ring = ring_of(following_.windows);
+  const uint64_t on_ring = ring ? ring->inverse(index) : index;
+  const auto in_shard = [&](uint64_t epoch) {
+    const uint64_t shift = shift_at(current_, epoch);
+    const uint64_t position = on_ring >= shift ? on_ring - shift : on_ring + (length_ - shift);
+    return position - shard_begin_ < shard_size();
+  };
+  return in_shard(epoch_) || (epoch_ > 0 && in_shard(epoch_ - 1));
+}
+
+uint64_t NodeOrder::consumed_max() const {
+  return tail_ == DC_TAIL_DROP ? size() : stages_.consumed_max(nodes_, local_size_);
+}
+
+Progress NodeOrder::progress(uint64_t consumed) const {
+  Progress progress = {epoch_, current_.exchange, stages_};
+  progress.stages.add({nodes_, local_size_, consumed});
+  return progress;
+}
+
+void NodeOrder::resume(const Progress &progress) {
+  const uint64_t nodes = progress.stages[0].nodes;
+  const Movement before = {progress.exchange, windows_of(nodes)};
+  const uint64_t next_epoch = progress.epoch + 1;
+  Movement following = {progress.exchange, windows_of(nodes_)};
+  if (before.windows != following.windows || before.exchange.ppm != following_.exchange.ppm) {
+    following.exchange = {following_.exchange.ppm, next_epoch, shift_at(before, next_epoch)};
   }
+  if (before.windows > 1 && !ring_identity_ && !ring_) make_ring();
+  enter(progress.epoch, before, nodes, progress.stages);
+  following_ = following;
 }
 
 }  // namespace ddpcache

@@ -27,6 +27,8 @@ class Order {
   virtual Status find(uint64_t index, Place *place) const = 0;
   virtual uint64_t shard_size() const = 0;
   virtual void shard_read(uint64_t position, uint64_t *indices, uint64_t count) const = 0;
+  // Whether the index lies in the shard of this epoch or the last.
+  virtual bool keeps(uint64_t index) const = 0;
 };
 
 // The layout and the sizes that all orders compute alike.

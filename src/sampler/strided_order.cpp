@@ -37,4 +37,8 @@ void StridedOrder::shard_read(uint64_t position, uint64_t *indices, uint64_t cou
   }
 }
 
+bool StridedOrder::keeps(uint64_t index) const {
+  return index < dealt() && index % shares_.world - shares_.first_local_rank < shares_.local_size;
+}
+
 }  // namespace ddpcache

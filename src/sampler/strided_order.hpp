@@ -16,6 +16,7 @@ class StridedOrder final : public Order {
   Status find(uint64_t index, Place *place) const override;
   uint64_t shard_size() const override;
   void shard_read(uint64_t position, uint64_t *indices, uint64_t count) const override;
+  bool keeps(uint64_t index) const override;
 
  private:
   uint64_t dealt() const;

@@ -20,6 +20,7 @@ class TorchOrder final : public Order {
   Status find(uint64_t index, Place *place) const override;
   uint64_t shard_size() const override { return shares_.length; }
   void shard_read(uint64_t position, uint64_t *indices, uint64_t count) const override;
+  bool keeps(uint64_t) const override { return true; }
 
  private:
   uint64_t dealt() const;

@@ -19,16 +19,23 @@ constexpr uint64_t window_of(uint64_t length, uint64_t windows, uint64_t positio
 
 // How far the windows have moved: a fraction of `ppm` millionths of a window each epoch, counted from (epoch, shift).
 struct Exchange {
+  static constexpr uint64_t ppm_max = 1'000'000;
+
   uint64_t ppm = 0;
   uint64_t epoch = 0;
   uint64_t shift = 0;
 
-  // Below 2^124: 40 bits of epochs, 20 of millionths, 62 of length, before the division.
+  // The same line goes on backwards, rounded down as it is forwards, since the last epoch's windows are asked for too.
+  // Below 2^124: 41 bits of epochs, 20 of millionths, 62 of length, before the division.
   constexpr uint64_t shift_at(uint64_t now, uint64_t length, uint64_t windows) const {
     if (length == 0) return 0;
-    const uint128 moved = uint128{now - epoch} * ppm * length / (uint128{1'000'000} * windows);
-    return static_cast<uint64_t>((shift + moved) % length);
+    const uint128 divisor = uint128{ppm_max} * windows;
+    if (now >= epoch) return static_cast<uint64_t>((shift + uint128{now - epoch} * ppm * length / divisor) % length);
+    const uint128 back = (uint128{epoch - now} * ppm * length + divisor - 1) / divisor % length;
+    return static_cast<uint64_t>((shift + length - back) % length);
   }
+
+  friend bool operator==(const Exchange &, const Exchange &) = default;
 };
 
 }  // namespace ddpcache

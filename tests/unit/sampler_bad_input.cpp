@@ -66,13 +66,36 @@ TEST(SamplerOpen, RefusesOptionsThatContradictEachOther) {
   });
 }
 
+TEST(SamplerOpen, RefusesWindowsThatCannotBe) {
+  expect_refused(DC_ERROR_RANGE, "exchange_ppm 1000001 is outside 0..1000000",
+                 [](auto &o) { o.exchange_ppm = 1'000'001; });
+  expect_refused(DC_ERROR_ARGUMENT, "canonical_nodes 8 is no multiple of 3 nodes", [](auto &o) {
+    o.canonical_nodes = 8;
+    o.nodes = 3;
+  });
+  expect_refused(DC_ERROR_ARGUMENT, "canonical_nodes 2 is no multiple of 4 nodes", [](auto &o) {
+    o.canonical_nodes = 2;
+    o.nodes = 4;
+  });
+  expect_refused(DC_ERROR_RANGE, "canonical_nodes 2050 is more than 1024 times 2 nodes", [](auto &o) {
+    o.canonical_nodes = 2050;
+    o.nodes = 2;
+  });
+  for (int32_t order : {DC_ORDER_TORCH, DC_ORDER_VISCY}) {
+    const std::string end = ", which go with the order NODE only";
+    expect_refused(DC_ERROR_ARGUMENT, "exchange_ppm is 1 and canonical_nodes 0" + end, [&](auto &o) {
+      o.order = order;
+      o.exchange_ppm = 1;
+    });
+    expect_refused(DC_ERROR_ARGUMENT, "exchange_ppm is 0 and canonical_nodes 1" + end, [&](auto &o) {
+      o.order = order;
+      o.canonical_nodes = 1;
+    });
+  }
+}
+
 TEST(SamplerOpen, RefusesWhatALaterVersionMayAllow) {
-  const std::string end = "; this version of ddpcache supports only 0 for each";
-  expect_refused(DC_ERROR_UNSUPPORTED, "exchange_ppm is 1000, canonical_nodes 0 and reserved 0" + end,
-                 [](auto &o) { o.exchange_ppm = 1000; });
-  expect_refused(DC_ERROR_UNSUPPORTED, "exchange_ppm is 0, canonical_nodes 8 and reserved 0" + end,
-                 [](auto &o) { o.canonical_nodes = 8; });
-  expect_refused(DC_ERROR_UNSUPPORTED, "exchange_ppm is 0, canonical_nodes 0 and reserved 1" + end,
+  expect_refused(DC_ERROR_UNSUPPORTED, "reserved is 1; this version of ddpcache supports only 0",
                  [](auto &o) { o.reserved = 1; });
 }
 
@@ -142,6 +165,13 @@ TEST(SamplerCalls, RefuseNull) {
   EXPECT_EQ(dc_sampler_shard_size(sampler, nullptr), DC_ERROR_ARGUMENT);
   EXPECT_EQ(dc_sampler_shard_read(nullptr, 0, &number, 1, nullptr), DC_ERROR_ARGUMENT);
   EXPECT_EQ(dc_sampler_shard_read(sampler, 0, nullptr, 1, nullptr), DC_ERROR_ARGUMENT);
+  EXPECT_EQ(dc_sampler_keeps(nullptr, 0), DC_ERROR_ARGUMENT);
+  uint8_t byte = 0;
+  uint64_t needed = 0;
+  EXPECT_EQ(dc_sampler_state_save(nullptr, 0, &byte, 1, &needed, nullptr), DC_ERROR_ARGUMENT);
+  EXPECT_EQ(dc_sampler_state_save(sampler, 0, nullptr, 1, &needed, nullptr), DC_ERROR_ARGUMENT);
+  EXPECT_EQ(dc_sampler_state_load(nullptr, &byte, 1, nullptr), DC_ERROR_ARGUMENT);
+  EXPECT_EQ(dc_sampler_state_load(sampler, nullptr, 0, nullptr), DC_ERROR_ARGUMENT);
 }
 
 TEST(SamplerCalls, RefuseWhatIsOutOfRangeAndChangeNothing) {
@@ -175,6 +205,13 @@ TEST(SamplerCalls, RefuseWhatIsOutOfRangeAndChangeNothing) {
     EXPECT_STREQ(error.message, "index 10 is outside the data set of 10 samples");
     EXPECT_EQ(dc_sampler_find(sampler, -1, &rank, out.data(), &error), DC_ERROR_RANGE);
     EXPECT_EQ(rank, 77u);
+    EXPECT_EQ(dc_sampler_keeps(sampler, 10), DC_ERROR_RANGE);
+    EXPECT_EQ(dc_sampler_keeps(sampler, -1), DC_ERROR_RANGE);
+    uint8_t state[DC_SAMPLER_STATE_BYTES_MAX];
+    EXPECT_EQ(dc_sampler_state_save(sampler, -1, state, sizeof state, nullptr, &error), DC_ERROR_RANGE);
+    EXPECT_EQ(dc_sampler_state_save(sampler, 11, state, sizeof state, nullptr, &error), DC_ERROR_RANGE);
+    EXPECT_STREQ(error.message, "consumed 11 is outside 0..10");
+    EXPECT_EQ(dc_sampler_state_load(sampler, state, 0, &error), DC_ERROR_SAMPLER_STATE);
     EXPECT_TRUE(std::all_of(out.begin(), out.end(), [](int64_t value) { return value == -5; }));
 
     int64_t epoch = -1, position = -1;

@@ -57,6 +57,27 @@ class OpenSampler {
     return indices;
   }
 
+  bool keeps(int64_t index) const {
+    const int32_t status = dc_sampler_keeps(handle_, index);
+    EXPECT_TRUE(status == DC_OK || status == DC_MISS) << status;
+    return status == DC_OK;
+  }
+
+  std::vector<uint8_t> save(int64_t consumed) const {
+    std::vector<uint8_t> state(DC_SAMPLER_STATE_BYTES_MAX);
+    uint64_t size = 0;
+    dc_error error = {};
+    EXPECT_EQ(dc_sampler_state_save(handle_, consumed, state.data(), state.size(), &size, &error), DC_OK)
+        << error.message;
+    state.resize(size);
+    return state;
+  }
+
+  void load(const std::vector<uint8_t> &state) {
+    dc_error error = {};
+    EXPECT_EQ(dc_sampler_state_load(handle_, state.data(), state.size(), &error), DC_OK) << error.message;
+  }
+
   void set_epoch(int64_t epoch) { EXPECT_EQ(dc_sampler_set_epoch(handle_, epoch, nullptr), DC_OK); }
 
  private:
