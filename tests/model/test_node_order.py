@@ -1,65 +1,18 @@
-"""The order NODE of the installed library against sampler_model.py, which has the library's own bijection put in.
-
-The model is the specification, written as lists; here it deals with the permutations that dc_permutation gives for the
-keys of DESIGN, so that everything else about the order must be the same to the index.
-"""
+"""The order NODE of the installed library, epoch by whole epoch, against the model."""
 
 import itertools
 import random
-from functools import lru_cache
 
+import node_model
 import pytest
 import sampler_model
-from project import INSTALL
-from sampler_library import DROP, EMPTY, EXACT, INNER, PAD, RING, Failure, Sampler, load, permutation
-
-TAILS = {"PAD": PAD, "DROP": DROP, "EXACT": EXACT}
-LIBRARY = load(INSTALL / "lib" / "libddpcache.so")
-
-
-@lru_cache(maxsize=4096)
-def shuffled(length, key):
-    match key:
-        case ("ring", ring_seed):
-            return permutation(LIBRARY, length, ring_seed, 0, 0, RING)
-        case ("inner", seed, epoch, window):
-            return permutation(LIBRARY, length, seed, epoch, window, INNER)
-
-
-def shuffled_but_the_ring(length, key):
-    return tuple(range(length)) if key[0] == "ring" else shuffled(length, key)
+from node_model import TAILS, check_rank, first_places, open_sampler, shard, shuffled_but_the_ring
+from sampler_library import EMPTY, Failure
 
 
 @pytest.fixture(autouse=True)
 def model_with_the_real_bijection(monkeypatch):
-    monkeypatch.setattr(sampler_model, "shuffled", shuffled)
-
-
-def open_sampler(spec, nodes, local, tail, rank=0, **more):
-    return Sampler(
-        LIBRARY,
-        length=spec.length,
-        seed=spec.seed,
-        ring_seed=spec.ring_seed,
-        shuffle=spec.shuffle,
-        tail=TAILS[tail],
-        nodes=nodes,
-        node=rank // local,
-        local_size=local,
-        local_rank=rank % local,
-        **more,
-    )
-
-
-def first_places(dealt, orders, local):
-    """index -> (rank, position) of what is dealt and no repeat."""
-    places = {}
-    for rank, indices in enumerate(dealt):
-        real = sampler_model.real_size(len(orders[rank // local]), local, rank % local)
-        for position, index in enumerate(indices[:real]):
-            assert index not in places
-            places[index] = (rank, position)
-    return places
+    monkeypatch.setattr(sampler_model, "shuffled", node_model.shuffled)
 
 
 def compare(spec, nodes, local, tail, epochs, ranks=None, found=None, **more):
@@ -73,13 +26,13 @@ def compare(spec, nodes, local, tail, epochs, ranks=None, found=None, **more):
         places = first_places(dealt, orders, local)
         for rank, sampler in samplers.items():
             sampler.set_epoch(epoch)
-            assert list(sampler.read()) == dealt[rank]
-            assert sampler.size() == len(dealt[rank])
-            real = sampler_model.real_size(len(orders[rank // local]), local, rank % local)
-            assert sampler.real_size() == min(real, len(dealt[rank]))
-            assert sampler.shard() == sampler_model.window(spec, nodes, rank // local, epoch)
+            check_rank(sampler, rank, local, orders, dealt)
+            own = shard(spec, nodes, rank // local, epoch)
+            assert sampler.shard() == own
+            kept = {*own, *(shard(spec, nodes, rank // local, epoch - 1) if epoch else ())}
             for index in range(spec.length) if found is None else found:
                 assert sampler.find(index) == places.get(index)
+                assert sampler.keeps(index) == (index in kept)
         if ranks is None:
             assert samplers[0].following() == dealt[0]
     for sampler in samplers.values():
@@ -115,7 +68,12 @@ def test_large_cases_are_dealt_as_the_model_deals_them(tail, draw):
     length = rng.choice([1000, 4096, 4097, 8192, 8193, 12289, 50000, 100003]) + rng.randrange(3)
     nodes, local = rng.randint(1, 7), rng.randint(1, 8)
     spec = sampler_model.Spec(
-        length, seed=rng.getrandbits(64), ring_seed=rng.getrandbits(64), shuffle=rng.random() < 0.8
+        length,
+        seed=rng.getrandbits(64),
+        ring_seed=rng.getrandbits(64),
+        shuffle=rng.random() < 0.8,
+        exchange_ppm=rng.choice([0, rng.randint(1, 10**6)]),
+        canonical=nodes * rng.choice([0, 0, 1, 2, 5, 100]),
     )
     compare(
         spec,
@@ -126,6 +84,25 @@ def test_large_cases_are_dealt_as_the_model_deals_them(tail, draw):
         ranks={0, nodes * local - 1, rng.randrange(nodes * local)},
         found=rng.sample(range(length), 200),
     )
+
+
+@pytest.mark.parametrize("tail", TAILS)
+def test_windows_move_as_the_model_moves_them(tail):
+    for length, nodes, ppm in itertools.product((1, 7, 12, 13), (1, 2, 3, 5), (1, 100_000, 370_000, 10**6)):
+        spec = sampler_model.Spec(length, seed=2, exchange_ppm=ppm)
+        if tail != "DROP" or length >= nodes:
+            compare(spec, nodes, 1, tail, epochs=(0, 1, 2, 3, 10, 2**40 - 1))
+
+
+@pytest.mark.parametrize("tail", TAILS)
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_canonical_windows_are_dealt_as_the_model_deals_them(tail, shuffle):
+    for length, nodes, share, local in itertools.product(range(1, 30, 4), (1, 2, 3), (1, 2, 3, 7), (1, 2, 3)):
+        spec = sampler_model.Spec(
+            length, seed=3, shuffle=shuffle, canonical=nodes * share, exchange_ppm=length % 3 * 250_000
+        )
+        if tail != "DROP" or length >= nodes * local:
+            compare(spec, nodes, local, tail, epochs=(0, 5))
 
 
 @pytest.mark.parametrize("tail", ["PAD", "EXACT"])

@@ -1,12 +1,13 @@
 """The C interface of the sampler, called by ctypes: for tests that drive the shipped library from Python."""
 
 import ctypes
-from ctypes import POINTER, byref, c_char, c_int32, c_int64, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_char, c_char_p, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 
 NODE, TORCH, VISCY = 0, 1, 2
 PAD, DROP, EXACT = 0, 1, 2
 RING, INNER, USER = 1, 2, 3
-OK, END, EMPTY, UNSUPPORTED = 0, 4, -61, -6
+OK, MISS, END, EMPTY, UNSUPPORTED = 0, 1, 4, -61, -6
+STATE_BYTES_MAX = 512
 
 
 class Error(ctypes.Structure):
@@ -45,6 +46,9 @@ SIGNATURES = {
     "dc_sampler_find": [c_void_p, c_int64, POINTER(c_uint32), POINTER(c_int64), POINTER(Error)],
     "dc_sampler_shard_size": [c_void_p, POINTER(c_int64)],
     "dc_sampler_shard_read": [c_void_p, c_int64, POINTER(c_int64), c_int64, POINTER(Error)],
+    "dc_sampler_keeps": [c_void_p, c_int64],
+    "dc_sampler_state_save": [c_void_p, c_int64, c_char_p, c_uint64, POINTER(c_uint64), POINTER(Error)],
+    "dc_sampler_state_load": [c_void_p, c_char_p, c_uint64, POINTER(Error)],
     "dc_permutation_open": [c_int64, c_uint64, c_int64, c_uint32, c_int32, POINTER(c_void_p), POINTER(Error)],
     "dc_permutation_close": [c_void_p],
     "dc_permutation_batch": [c_void_p, c_int64, POINTER(c_int64), c_int64],
@@ -129,6 +133,21 @@ class Sampler:
         rank, position = c_uint32(), c_int64()
         found = self.library.dc_sampler_find(self.handle, index, byref(rank), byref(position), byref(self.error))
         return (rank.value, position.value) if self.check(found) == OK else None
+
+    def keeps(self, index):
+        return self.check(self.library.dc_sampler_keeps(self.handle, index)) == OK
+
+    def save(self, consumed):
+        state, size = ctypes.create_string_buffer(STATE_BYTES_MAX), c_uint64()
+        self.check(
+            self.library.dc_sampler_state_save(
+                self.handle, consumed, state, STATE_BYTES_MAX, byref(size), byref(self.error)
+            )
+        )
+        return state.raw[: size.value]
+
+    def load(self, state):
+        self.check(self.library.dc_sampler_state_load(self.handle, state, len(state), byref(self.error)))
 
 
 def permutation(library, length, seed, epoch, window, purpose):
