@@ -53,8 +53,14 @@ DCPY_OPENED(dc_fill, fill)
   $1 = memory.buf;
   $2 = (uint64_t)memory.len;
 }
+%typemap(in) (const uint8_t *state, uint64_t state_bytes) (Py_buffer memory = {0}) {
+  if (PyObject_GetBuffer($input, &memory, PyBUF_CONTIG_RO) != 0) SWIG_fail;
+  $1 = memory.buf;
+  $2 = (uint64_t)memory.len;
+}
 %typemap(freearg) int64_t *indices, const int64_t *indices, int32_t *statuses, uint8_t *buffer, uint8_t *bitmap,
-                  (uint8_t *buffer, uint64_t buffer_bytes) "if (memory$argnum.obj) PyBuffer_Release(&memory$argnum);"
+                  (uint8_t *buffer, uint64_t buffer_bytes),
+                  (const uint8_t *state, uint64_t state_bytes) "if (memory$argnum.obj) PyBuffer_Release(&memory$argnum);"
 
 /* A Handle stands for the dc_cache that it holds; to open one, an empty Handle is passed in. */
 %typemap(in) dc_cache **cache (dcpy_handle *handle = NULL) {

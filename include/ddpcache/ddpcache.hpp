@@ -440,6 +440,35 @@ class Sampler {
     detail::check(dc_sampler_read(sampler_, position, indices.data(), count, &error), error);
     return indices;
   }
+  /// How many samples this node holds.
+  std::int64_t shard_size() const {
+    std::int64_t size = 0;
+    detail::check(dc_sampler_shard_size(sampler_, &size));
+    return size;
+  }
+  /// `count` of the indices that this node holds, from `position` on.
+  std::vector<std::int64_t> shard(std::int64_t position, std::int64_t count) const {
+    std::vector<std::int64_t> indices(static_cast<std::size_t>(std::max<std::int64_t>(count, 0)));
+    dc_error error;
+    detail::check(dc_sampler_shard_read(sampler_, position, indices.data(), count, &error), error);
+    return indices;
+  }
+  /// Whether this node holds the sample in this epoch or held it in the last; what it does not keep may be dropped.
+  bool keeps(std::int64_t index) const { return detail::check(dc_sampler_keeps(sampler_, index)) == DC_OK; }
+  /// The state of an epoch in which each rank was trained on `consumed` samples since it began or was resumed.
+  std::vector<std::uint8_t> save_state(std::int64_t consumed) const {
+    std::vector<std::uint8_t> state(DC_SAMPLER_STATE_BYTES_MAX);
+    std::uint64_t size = 0;
+    dc_error error;
+    detail::check(dc_sampler_state_save(sampler_, consumed, state.data(), state.size(), &size, &error), error);
+    state.resize(size);
+    return state;
+  }
+  /// Goes on where a saved epoch was stopped, under this layout; see dc_sampler_state_load.
+  void load_state(const std::vector<std::uint8_t> &state) {
+    dc_error error;
+    detail::check(dc_sampler_state_load(sampler_, state.data(), state.size(), &error), error);
+  }
 
  private:
   dc_sampler *sampler_ = nullptr;

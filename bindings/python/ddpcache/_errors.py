@@ -208,7 +208,7 @@ class EmptyError(Error, ValueError):
 
 
 class SamplerStateError(Error, ValueError):
-    """A saved sampler state that is damaged or of another version."""
+    """A saved sampler state that is damaged, or of another version or sampler."""
 
     status = raw.DC_ERROR_SAMPLER_STATE
 

@@ -56,6 +56,14 @@ def topology() -> Topology:
     return Topology(**{**values, "launcher": _LAUNCHERS[found.launcher]})
 
 
+def _millionths(what: str, fraction: float) -> int:
+    if isinstance(fraction, bool) or not isinstance(fraction, (int, float)):
+        raise TypeError(f"{what} is a fraction from 0 to 1, not {fraction!r}")
+    if not 0 <= fraction <= 1:
+        raise ValueError(f"{what} is a fraction from 0 to 1, not {fraction!r}")
+    return round(fraction * 1e6)
+
+
 def _choice(what: str, value: Any, choices: dict[str, int]) -> int:
     if value not in choices:
         raise ValueError(f"{what} is one of {', '.join(map(repr, choices))}, not {value!r}")
@@ -81,6 +89,10 @@ class Sampler:
         seed: of the orders, 0 to 2**64 - 1.
         ring_seed: of the placement of samples on nodes, 0 to 2**64 - 1: another one moves samples.
         ring_identity: nodes hold contiguous parts of the data set.
+        exchange: with "node", the fraction of a node's samples that are new to it each epoch, 0 to 1, rounded to
+            millionths: in time every node sees everything. What `keeps` does not name may be dropped.
+        canonical_nodes: with "node", deal as for this many nodes, a multiple of those there are, so that global batches
+            are the same whatever the layout; 0: as many as there are.
         topology: this rank's place; None: as the launcher's variables say.
         epoch: the first epoch, 0 to 2**40 - 1.
 
@@ -98,6 +110,8 @@ class Sampler:
         seed: int = 0,
         ring_seed: int = 0,
         ring_identity: bool = False,
+        exchange: float = 0.0,
+        canonical_nodes: int = 0,
         topology: Topology | None = None,
         epoch: int = 0,
     ) -> None:
@@ -109,6 +123,8 @@ class Sampler:
             "seed": seed,
             "ring_seed": ring_seed,
             "ring_identity": ring_identity,
+            "exchange": exchange,
+            "canonical_nodes": canonical_nodes,
             "topology": topology if topology is not None else globals()["topology"](),
         }
         options = self._options(**self._arguments)
@@ -116,7 +132,7 @@ class Sampler:
         status, handle = raw.dc_sampler_open(options, error)
         check(status, error)
         self._handle: Any = handle
-        self._epoch = 0
+        self._place = _Place(0, None, False)
         self._size: int = value_of(raw.dc_sampler_size(handle))
         if epoch:
             self.set_epoch(epoch)
@@ -131,6 +147,8 @@ class Sampler:
         seed: int,
         ring_seed: int,
         ring_identity: bool,
+        exchange: float,
+        canonical_nodes: int,
         topology: Topology,
     ) -> raw.dc_sampler_options:
         options = raw.dc_sampler_options()
@@ -142,6 +160,8 @@ class Sampler:
         options.ring_seed = _number("ring_seed", ring_seed, 0, 2**64 - 1)
         options.shuffle = int(bool(shuffle))
         options.ring_identity = int(bool(ring_identity))
+        options.exchange_ppm = _millionths("exchange", exchange)
+        options.canonical_nodes = _number("canonical_nodes", canonical_nodes, 0, _UINT32_MAX)
         for name in ("node", "nodes", "local_rank", "local_size"):
             setattr(options, name, _number(name, getattr(topology, name), 0, _UINT32_MAX))
         return options
@@ -160,14 +180,55 @@ class Sampler:
     @property
     def epoch(self) -> int:
         """The current epoch."""
-        return self._epoch
+        return self._place.epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Goes to an epoch, 0 to 2**40 - 1. Constant time; running iterations go on in the epoch that they began."""
+        """Goes to an epoch, 0 to 2**40 - 1. Constant time; running iterations go on in the epoch that they began.
+
+        The epoch of a state that was just loaded stays what it is, the rest of an epoch; any other is whole.
+        """
         epoch = _number("epoch", epoch, 0, raw.DC_SAMPLER_EPOCH_MAX)
         error = raw.dc_error()
         check(raw.dc_sampler_set_epoch(self._handle, epoch, error), error)
-        self._epoch = epoch
+        resumed = self._place.resumed and epoch == self._place.epoch
+        self._move(_Place(epoch, self._place.state, resumed))
+
+    def _move(self, place: _Place) -> None:
+        self._place = place
+        self._size = value_of(raw.dc_sampler_size(self._handle))
+
+    def save_state(self, consumed: int) -> bytes:
+        """Where the epoch stands, for `load_state` of samplers under this or another number of nodes and ranks.
+
+        All ranks give the same bytes, so that one copy is enough. `consumed` is how many samples *each* rank was
+        trained on since the epoch began or was resumed (batches * batch size), 0 to len(sampler): loaders read ahead,
+        so only the trainer knows. Raises RangeError.
+        """
+        buffer = bytearray(raw.DC_SAMPLER_STATE_BYTES_MAX)
+        error = raw.dc_error()
+        consumed = _number("consumed", consumed, 0, raw.DC_SAMPLER_LENGTH_MAX)
+        size = value_of(raw.dc_sampler_state_save(self._handle, consumed, buffer, error), error)
+        return bytes(buffer[:size])
+
+    def load_state(self, state: bytes) -> None:
+        """Goes on where a saved epoch was stopped: its rest is dealt anew, nothing twice and nothing lost.
+
+        `len(sampler)` is then that of the rest, until `set_epoch` goes to another epoch. The sampler has the arguments
+        of the one that was saved, but for its place and `exchange`. All ranks load the same state. "torch" and "viscy"
+        need the same number of ranks. Raises SamplerStateError, which says what differs, and changes nothing then.
+        """
+        error = raw.dc_error()
+        check(raw.dc_sampler_state_load(self._handle, state, error), error)
+        _, epoch, _ = raw.dc_sampler_tell(self._handle)
+        self._move(_Place(epoch, bytes(state), True))
+
+    def keeps(self, index: int) -> bool:
+        """Whether this node holds the sample in this epoch or held it in the last: others may be dropped.
+
+        Raises RangeError (an IndexError).
+        """
+        index = _number("index", index, 0, max(0, self._arguments["length"] - 1))
+        return check(raw.dc_sampler_keeps(self._handle, index)) == raw.DC_OK
 
     def __len__(self) -> int:
         return self._size
@@ -183,7 +244,7 @@ class Sampler:
 
     @property
     def shard_size(self) -> int:
-        """How many samples this node holds, whatever the epoch: what its cache needs room for."""
+        """How many samples this node holds, always as many: its cache needs room for 1 + exchange times that."""
         return value_of(raw.dc_sampler_shard_size(self._handle))
 
     def read(self, position: int = 0, count: int | None = None) -> NDArray[np.int64]:
@@ -192,7 +253,10 @@ class Sampler:
         return self._read(raw.dc_sampler_read, position, count)
 
     def shard(self, position: int = 0, count: int | None = None) -> NDArray[np.int64]:
-        """The indices that this node holds, from `position` on, in one order for all its ranks and epochs."""
+        """The indices that this node holds, from `position` on, in one order for all its ranks.
+
+        Without `exchange` it is the same in every epoch.
+        """
         position, count = _window(position, count, self.shard_size)
         return self._read(raw.dc_sampler_shard_read, position, count)
 
@@ -203,9 +267,10 @@ class Sampler:
         return indices
 
     def find(self, index: int) -> tuple[int, int] | None:
-        """The rank (node * local_size + local_rank) and position where an index is dealt first in the current epoch.
+        """The rank (node * local_size + local_rank) and position where this epoch deals an index first.
 
-        None where the tail "drop" leaves it out. Raises RangeError (an IndexError).
+        None where the tail "drop" leaves it out, or where it was consumed before the epoch was resumed. Raises
+        RangeError (an IndexError).
         """
         index = _number("index", index, 0, max(0, self._arguments["length"] - 1))
         error = raw.dc_error()
@@ -213,23 +278,38 @@ class Sampler:
         return None if check(status, error) == raw.DC_END else (rank, position)
 
     def __iter__(self) -> Iterator[int]:
-        epoch = self._epoch
+        place, size = self._place, self._size
         reader = self
-        for position in range(0, self._size, _BLOCK):
-            if reader._epoch != epoch:
-                reader = Sampler(**self._arguments, epoch=epoch)
-            yield from reader.read(position, min(_BLOCK, self._size - position)).tolist()
+        for position in range(0, size, _BLOCK):
+            if reader._place != place:
+                reader = _reopen(Sampler, self._arguments, place)
+            yield from reader.read(position, min(_BLOCK, size - position)).tolist()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (type(self), self._arguments, self._epoch)
+        return _reopen, (type(self), self._arguments, self._place)
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in self._arguments.items() if name != "topology")
-        return f"<ddpcache.Sampler {shown}, epoch={self._epoch}, {self._size} samples of rank {self.topology.rank}>"
+        return f"<ddpcache.Sampler {shown}, epoch={self.epoch}, {self._size} samples of rank {self.topology.rank}>"
 
 
-def _reopen(cls: type[Sampler], arguments: dict[str, Any], epoch: int) -> Sampler:
-    return cls(**arguments, epoch=epoch)
+@dataclasses.dataclass(frozen=True)
+class _Place:
+    """Where a sampler stands: what another one needs to deal the same."""
+
+    epoch: int
+    state: bytes | None  # the last that was loaded: later epochs' windows move on from it
+    resumed: bool  # in the epoch of that state
+
+
+def _reopen(cls: type[Sampler], arguments: dict[str, Any], place: _Place) -> Sampler:
+    sampler = cls(**arguments)
+    if place.state is not None:
+        sampler.load_state(place.state)
+        if not place.resumed and sampler.epoch == place.epoch:
+            sampler.set_epoch(place.epoch ^ 1)  # any other: it forgets the resumed one
+    sampler.set_epoch(place.epoch)
+    return sampler
 
 
 def value_of(result: Any, error: raw.dc_error | None = None) -> int:

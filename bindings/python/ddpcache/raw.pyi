@@ -30,5 +30,7 @@ class dc_sampler_options:
     seed: int
     ring_seed: int
     ring_identity: int
+    exchange_ppm: int
+    canonical_nodes: int
 
 def __getattr__(name: str) -> Any: ...

@@ -95,6 +95,11 @@ def test_samplers_are_copied_with_their_epoch():
         ({"seed": 2**64}, ValueError, str(2**64)),
         ({"seed": 1.5}, TypeError, "1.5"),
         ({"epoch": -1}, ValueError, "-1"),
+        ({"exchange": -0.1}, ValueError, "exchange.*-0.1"),
+        ({"exchange": 1.1}, ValueError, "exchange.*1.1"),
+        ({"exchange": "0.1"}, TypeError, "exchange.*'0.1'"),
+        ({"exchange": 0.5, "order": "torch"}, ValueError, "exchange_ppm is 500000.*NODE only"),
+        ({"canonical_nodes": 3, "topology": Topology(0, 2)}, ValueError, "canonical_nodes 3.*2 nodes"),
         ({"topology": Topology(4, 4)}, ValueError, "4"),
         ({"topology": Topology(0, 1, 3, 2)}, ValueError, "3"),
         ({"topology": Topology(0, 0)}, ValueError, "0"),
@@ -117,6 +122,9 @@ def test_wrong_calls_change_nothing():
         lambda: sampler.shard(0, 101),
         lambda: sampler.find(100),
         lambda: sampler.find(-1),
+        lambda: sampler.keeps(100),
+        lambda: sampler.save_state(101),
+        lambda: sampler.save_state(-1),
     ):
         with pytest.raises(IndexError):
             call()
