@@ -67,6 +67,8 @@ class Player {
         {"crowd", &Player::crowd},
         {"crowd-unharmed", &Player::crowd_unharmed},
         {"no-descriptors", &Player::no_descriptors},
+        {"limit-file-size", &Player::limit_file_size},
+        {"exec", &Player::exec_again},
         {"hog", &Player::hog},
         {"unhog", &Player::unhog},
         {"hold-lock", &Player::hold_lock}};
@@ -242,6 +244,18 @@ class Player {
     ::close(lowest);
     const rlimit limit = {static_cast<rlim_t>(lowest), static_cast<rlim_t>(lowest)};
     answer_ << setrlimit(RLIMIT_NOFILE, &limit);
+  }
+
+  void limit_file_size(std::istream &words) {
+    rlimit limit = {};
+    words >> limit.rlim_cur;
+    limit.rlim_max = limit.rlim_cur;
+    answer_ << setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  // The same process, with nothing left of what it was.
+  void exec_again(std::istream &) {
+    execl("/proc/self/exe", "actor", "--actor", "0", "0", static_cast<char *>(nullptr));
+    answer_ << -1;
   }
 
   void hog(std::istream &) {

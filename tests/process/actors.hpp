@@ -17,6 +17,8 @@
 //   crowd COUNT         open unrelated files, so that they take free descriptor numbers   how many
 //   crowd-unharmed      whether these files are open, empty and unlocked                  0 or 1
 //   no-descriptors      leave no descriptor to be opened                                  0
+//   limit-file-size BYTES                                                                 0
+//   exec                become a new actor in the same process                            nothing
 //   hog | unhog         fill /dev/shm with another file, remove it                        0
 //   hold-lock DIRECTORY take the user's lock file there                                   0
 #pragma once

@@ -93,6 +93,17 @@ TEST_F(WithoutDescriptors, ADeadProcesssBytesAreUsedAgain) {
   EXPECT_EQ(report_of(cache_).extents_named, 0u);
 }
 
+TEST_F(WithoutDescriptors, AProcessThatBecomesAnotherProgramHandsItsFillOver) {
+  ASSERT_EQ(actor_.ask("begin 7 0"), "0");
+  ASSERT_EQ(actor_.ask("allocate 20000"), "0");
+  actor_.tell("exec");
+  await_takeover(7);
+  ASSERT_EQ(actor_.ask(std::string("attach ") + name_.c_str()), "0");
+  EXPECT_EQ(actor_.ask("get 7 20000"), "1");
+  EXPECT_EQ(actor_.ask("put 8 20000"), "0");
+  report_of(cache_);
+}
+
 // The numbers now belong to files that have nothing to do with the cache.
 TEST_F(WithoutDescriptors, TheFilesThatTookTheirNumbersAreLeftAlone) {
   ASSERT_EQ(actor_.ask("begin 7 0"), "0");
@@ -141,6 +152,20 @@ TEST_F(WithoutDescriptors, AnOpenIsAnErrorWithItsReason) {
   EXPECT_EQ(refused.rfind(std::to_string(DC_ERROR_SYSTEM), 0), 0u) << refused;
   EXPECT_NE(refused.find("Too many open files"), std::string::npos) << refused;
   EXPECT_EQ(info_of(cache_).clients_attached, 2u);
+}
+
+TEST(FileSizeLimit, IsAnErrorOfSpaceAndNoSignal) {
+  const CacheName name;
+  Actor actor;
+  ASSERT_EQ(actor.ask("limit-file-size 1000000"), "0");
+  const std::string open = std::string("open ") + name.c_str() + " 100 4194304 1000 16 0";
+  const std::string refused = actor.ask(open);
+  EXPECT_EQ(refused.rfind(std::to_string(DC_ERROR_NO_SPACE), 0), 0u) << refused;
+  EXPECT_FALSE(name.exists());
+  // A limit of one who attaches is no hindrance: the file has its size already.
+  const Handle cache = open_cache(name, options_for(100, 4 << 20, 1000));
+  EXPECT_EQ(actor.ask(std::string("attach ") + name.c_str()), "0");
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(actor.ask("put " + std::to_string(i) + " 1000"), "0");
 }
 
 }  // namespace

@@ -43,6 +43,31 @@ TEST_F(Places, TwoProcessesThatAreBothPid1BothCountAsAlive) {
   EXPECT_EQ(report_of(cache).extents_named, 1u);
 }
 
+TEST_F(Places, AProcessWithoutItsLockKeepsItsBytesInEveryNamespace) {
+  const CacheName name;
+  const Handle cache = open_cache(name, options_for(1000, 2 << 20, 20'000));
+  Stage own_namespace;
+  own_namespace.pid_namespace = true;
+  Actor lost(own_namespace), other(own_namespace);
+  ASSERT_EQ(lost.ask(std::string("attach ") + name.c_str()), "0");
+  ASSERT_EQ(other.ask(std::string("attach ") + name.c_str()), "0");
+  ASSERT_EQ(lost.ask("begin 7 0"), "0");
+  ASSERT_EQ(lost.ask("allocate 20000"), "0");
+  ASSERT_EQ(lost.ask("close-descriptors"), "0");
+  EXPECT_EQ(other.ask("load 7 20000 60000"), "0 1");
+  for (int64_t i = 100, refused = 0; refused < 3; ++i) {
+    refused += other.ask("put " + std::to_string(i) + " 20000") != "0";
+    refused += put(cache, 500 + i, 20'000) != DC_OK;
+  }
+  EXPECT_EQ(report_of(cache).extents_named, 1u);
+  ASSERT_EQ(lost.ask("write 0 20000"), "0");
+  EXPECT_EQ(lost.ask("commit"), std::to_string(DC_ERROR_LOST));
+  for (int64_t i = 0; i < 1000; ++i) {
+    EXPECT_TRUE(dc_cache_contains(cache, i) == DC_MISS || holds(cache, i, 20'000));
+  }
+  report_of(cache);
+}
+
 TEST_F(Places, ADeathIsProvedWithinItsOwnNamespaceOnly) {
   const CacheName name;
   dc_cache_options options = options_for(100, 1 << 20);
@@ -116,6 +141,16 @@ TEST_F(SmallShm, FilledByAnotherProgramStopsGrowthAndNothingElse) {
   ASSERT_EQ(actor.ask("unhog"), "0");
   usleep(1'200'000);  // free space is looked at again after a second
   EXPECT_EQ(actor.ask("put 901 100000"), "0");
+}
+
+// Not "out of range": the sizes are possible, the place is too small for them.
+TEST_F(SmallShm, TooSmallForOneSampleIsAnErrorOfSpace) {
+  Actor actor(stage());
+  for (const char *wish : {"1073741824 100000000 16 0", "1073741824 100000000 16 1", "0 100000000 16 0"}) {
+    const std::string refused = actor.ask(std::string("open big 1000 ") + wish);
+    EXPECT_TRUE(begins(refused, DC_ERROR_NO_SPACE)) << refused;
+    EXPECT_TRUE(has(refused, "--shm-size")) << refused;
+  }
 }
 
 TEST_F(SmallShm, FullFromTheStartIsAnError) {
