@@ -55,6 +55,10 @@ class Player {
         {"get", &Player::get},
         {"view", &Player::view},
         {"view-right", &Player::view_right},
+        {"views", &Player::views},
+        {"release", &Player::release},
+        {"remove", &Player::remove},
+        {"clear", &Player::clear},
         {"begin", &Player::begin},
         {"allocate", &Player::allocate},
         {"write", &Player::write},
@@ -90,7 +94,7 @@ class Player {
     dc_cache_options options;
     dc_cache_options_init(&options, sizeof options);
     words >> name >> options.length >> options.capacity_bytes >> options.sample_bytes >> options.clients_max >>
-        options.partial;
+        options.partial >> options.droppable;
     dc_error error = {};
     said(dc_cache_open(name.c_str(), nullptr, "test", &options, &cache_, &error), error);
   }
@@ -133,6 +137,32 @@ class Player {
     int64_t index = 0;
     words >> index;
     answer_ << dc_cache_view(cache_, index, &view_);
+  }
+  void views(std::istream &words) {
+    int64_t index = 0;
+    size_t count = 0;
+    words >> index >> count;
+    while (views_.size() < count) {
+      dc_view one;
+      if (dc_cache_view(cache_, index, &one) != DC_OK) break;
+      views_.push_back(one);
+    }
+    answer_ << views_.size();
+  }
+  void release(std::istream &) {
+    dc_cache_view_release(&view_);
+    for (dc_view &one : views_) dc_cache_view_release(&one);
+    views_.clear();
+    answer_ << 0;
+  }
+  void remove(std::istream &words) {
+    int64_t index = 0;
+    words >> index;
+    answer_ << dc_cache_remove(cache_, index);
+  }
+  void clear(std::istream &) {
+    int64_t removed = 0;
+    answer_ << dc_cache_clear(cache_, &removed) << ' ' << removed;
   }
   void view_right(std::istream &words) {
     uint64_t bytes = 0;
@@ -281,6 +311,7 @@ class Player {
   int64_t index_ = 0;
   dc_array array_ = {};
   dc_view view_ = {};
+  std::vector<dc_view> views_;
   std::vector<int> crowd_;
 };
 

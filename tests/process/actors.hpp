@@ -1,7 +1,7 @@
 // Processes that play clients. An actor is this very program, started anew by exec; it reads one command a line from its
 // standard input, carries it out on its cache and answers with one line: a status, then perhaps more.
 //
-//   open NAME LENGTH CAPACITY SAMPLE_BYTES CLIENTS_MAX PARTIAL   create or attach         STATUS MESSAGE
+//   open NAME LENGTH CAPACITY SAMPLE_BYTES CLIENTS_MAX PARTIAL DROPPABLE                  STATUS MESSAGE
 //   attach NAME                                                                           STATUS MESSAGE
 //   reopen NAME         attach again, with the old handle left open                       STATUS
 //   close | close-old                                                                     STATUS
@@ -9,6 +9,9 @@
 //   load INDEX BYTES TIMEOUT_MS                                                           STATUS RUNS
 //   get INDEX BYTES     whether the sample is there and right                             0 or 1
 //   view INDEX          take a view and keep it; view-right BYTES: whether it reads right STATUS; 0 or 1
+//   views INDEX COUNT   take many views of it                                             how many
+//   release             end all views                                                     0
+//   remove INDEX | clear                                                                  STATUS; STATUS REMOVED
 //   begin INDEX TIMEOUT_MS | allocate BYTES | write FROM TO | commit | abort              STATUS
 //   background INDEX    begin a fill on another thread, which keeps it open               STATUS
 //   in-child COMMAND    fork, let the child carry out a command and leave                 the child's answer

@@ -146,6 +146,24 @@ TEST_F(Theatre, EveryPieceOfAClientWithManyFillsIsUsedAgain) {
   EXPECT_EQ(stats_of(cache_).takeovers, 40u);
 }
 
+// As before, but with fills that find nothing between the takeovers.
+TEST_F(Theatre, EveryPieceIsUsedAgainAlsoAfterSearchesThatFailed) {
+  Actor filler;
+  ASSERT_EQ(filler.ask(attach_to(name_)), "0");
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_EQ(filler.ask("begin " + std::to_string(200 + i) + " 0"), "0");
+    ASSERT_EQ(filler.ask("allocate 20000"), "0");
+  }
+  int64_t index = 300;
+  while (put(cache_, index, kBytes) == DC_OK) ++index;
+  filler.kill_and_reap();
+  for (int64_t i = 0; i < 10; ++i) {
+    EXPECT_EQ(put(cache_, 200 + i, kBytes), DC_OK) << i;
+    EXPECT_EQ(put(cache_, ++index, kBytes), DC_FULL) << "the others' pieces are not free yet";
+  }
+  EXPECT_EQ(report_of(cache_).extents_free, 0u);
+}
+
 TEST_F(Theatre, AZombieIsDead) {
   Actor filler;
   ASSERT_EQ(filler.ask(attach_to(name_)), "0");
@@ -227,7 +245,7 @@ INSTANTIATE_TEST_SUITE_P(Birth, BirthPoint,
 TEST_P(BirthPoint, WhereTheCreatorIsKilledTheNextOpenSucceeds) {
   const CacheName name;
   Actor creator({std::string(GetParam()) + ":kill"});
-  EXPECT_EQ(creator.ask(std::string("open ") + name.c_str() + " 100 1048576 1000 1 0"), "");
+  EXPECT_EQ(creator.ask(std::string("open ") + name.c_str() + " 100 1048576 1000 1 0 0"), "");
   EXPECT_EQ(creator.reap(), SIGKILL);
   const std::string point = GetParam();
   EXPECT_EQ(name.exists(), point == "linked" || point == "registering");
@@ -245,7 +263,7 @@ TEST_P(BirthPoint, WhereTheCreatorIsKilledTheNextOpenSucceeds) {
 TEST_P(BirthPoint, WhereTheCreatorIsKilledLeavesNothingThatGcDoesNotRemove) {
   const CacheName name;
   Actor creator({std::string(GetParam()) + ":kill"});
-  EXPECT_EQ(creator.ask(std::string("open ") + name.c_str() + " 100 1048576 1000 1 0"), "");
+  EXPECT_EQ(creator.ask(std::string("open ") + name.c_str() + " 100 1048576 1000 1 0 0"), "");
   creator.reap();
   EXPECT_EQ(dc_cache_gc(nullptr, nullptr, nullptr), DC_OK);
   EXPECT_FALSE(name.exists());

@@ -158,7 +158,7 @@ TEST(FileSizeLimit, IsAnErrorOfSpaceAndNoSignal) {
   const CacheName name;
   Actor actor;
   ASSERT_EQ(actor.ask("limit-file-size 1000000"), "0");
-  const std::string open = std::string("open ") + name.c_str() + " 100 4194304 1000 16 0";
+  const std::string open = std::string("open ") + name.c_str() + " 100 4194304 1000 16 0 0";
   const std::string refused = actor.ask(open);
   EXPECT_EQ(refused.rfind(std::to_string(DC_ERROR_NO_SPACE), 0), 0u) << refused;
   EXPECT_FALSE(name.exists());

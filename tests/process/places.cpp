@@ -96,7 +96,7 @@ class SmallShm : public Places {
 
 TEST_F(SmallShm, RefusesACacheOfAGigabyteAndSaysWhatToDo) {
   Actor actor(stage());
-  const std::string refused = actor.ask("open big 1000 1073741824 0 16 0");
+  const std::string refused = actor.ask("open big 1000 1073741824 0 16 0 0");
   EXPECT_TRUE(begins(refused, DC_ERROR_NO_SPACE)) << refused;
   for (const char *part : {"/dev/shm/ddpcache.", "needs 102", "64 MiB free", "--shm-size", "emptyDir", "Memory"}) {
     EXPECT_TRUE(has(refused, part)) << part << " is not in: " << refused;
@@ -106,7 +106,7 @@ TEST_F(SmallShm, RefusesACacheOfAGigabyteAndSaysWhatToDo) {
 TEST_F(SmallShm, MakesAPartialCacheThatWorksUntilItIsFull) {
   for (const char *capacity : {"1073741824", "1099511627776"}) {
     Actor actor(stage());
-    ASSERT_EQ(actor.ask(std::string("open big 1000 ") + capacity + " 0 16 1"), "0");
+    ASSERT_EQ(actor.ask(std::string("open big 1000 ") + capacity + " 0 16 1 0"), "0");
     int64_t stored = 0;
     std::string status;
     while ((status = actor.ask("put " + std::to_string(stored) + " 100000")) == "0") ++stored;
@@ -119,7 +119,7 @@ TEST_F(SmallShm, MakesAPartialCacheThatWorksUntilItIsFull) {
 
 TEST_F(SmallShm, TakesHalfOfWhatIsFreeWhereNoCapacityIsAsked) {
   Actor actor(stage());
-  ASSERT_EQ(actor.ask("open big 1000 0 0 16 0"), "0");
+  ASSERT_EQ(actor.ask("open big 1000 0 0 16 0 0"), "0");
   int64_t stored = 0;
   while (actor.ask("put " + std::to_string(stored) + " 100000") == "0") ++stored;
   EXPECT_GE(stored, 240);
@@ -128,7 +128,7 @@ TEST_F(SmallShm, TakesHalfOfWhatIsFreeWhereNoCapacityIsAsked) {
 
 TEST_F(SmallShm, FilledByAnotherProgramStopsGrowthAndNothingElse) {
   Actor actor(stage());
-  ASSERT_EQ(actor.ask("open big 1000 50000000 0 16 0"), "0");
+  ASSERT_EQ(actor.ask("open big 1000 50000000 0 16 0 0"), "0");
   for (int64_t i = 0; i < 20; ++i) ASSERT_EQ(actor.ask("put " + std::to_string(i) + " 100000"), "0");
   ASSERT_EQ(actor.ask("hog"), "0");
   int64_t stored = 20;
@@ -146,7 +146,7 @@ TEST_F(SmallShm, FilledByAnotherProgramStopsGrowthAndNothingElse) {
 // Not "out of range": the sizes are possible, the place is too small for them.
 TEST_F(SmallShm, TooSmallForOneSampleIsAnErrorOfSpace) {
   Actor actor(stage());
-  for (const char *wish : {"1073741824 100000000 16 0", "1073741824 100000000 16 1", "0 100000000 16 0"}) {
+  for (const char *wish : {"1073741824 100000000 16 0 0", "1073741824 100000000 16 1 0", "0 100000000 16 0 0"}) {
     const std::string refused = actor.ask(std::string("open big 1000 ") + wish);
     EXPECT_TRUE(begins(refused, DC_ERROR_NO_SPACE)) << refused;
     EXPECT_TRUE(has(refused, "--shm-size")) << refused;
@@ -157,7 +157,7 @@ TEST_F(SmallShm, FullFromTheStartIsAnError) {
   Actor actor(stage());
   ASSERT_EQ(actor.ask("hog"), "0");
   for (const char *partial : {"0", "1"}) {
-    const std::string refused = actor.ask(std::string("open big 1000 1048576 0 16 ") + partial);
+    const std::string refused = actor.ask(std::string("open big 1000 1048576 0 16 ") + partial + " 0");
     EXPECT_TRUE(begins(refused, DC_ERROR_NO_SPACE)) << refused;
   }
 }
