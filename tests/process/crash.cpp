@@ -164,6 +164,20 @@ TEST_F(Theatre, EveryPieceIsUsedAgainAlsoAfterSearchesThatFailed) {
   EXPECT_EQ(report_of(cache_).extents_free, 0u);
 }
 
+// In a full cache, where searches have failed already.
+TEST_F(Theatre, AFillerKilledInItsAbortLosesNoSpace) {
+  Actor filler({"released:kill"});
+  ASSERT_EQ(filler.ask(attach_to(name_)), "0");
+  ASSERT_EQ(filler.ask("begin 7 0"), "0");
+  ASSERT_EQ(filler.ask("allocate 20000"), "0");
+  int64_t index = 300;
+  for (int refused = 0; refused < 5; ++index) refused += put(cache_, index, kBytes) != DC_OK;
+  EXPECT_EQ(filler.ask("abort"), "");
+  EXPECT_EQ(filler.reap(), SIGKILL);
+  EXPECT_EQ(put(cache_, kIndex, kBytes), DC_OK);
+  expect_nothing_lost();
+}
+
 TEST_F(Theatre, AZombieIsDead) {
   Actor filler;
   ASSERT_EQ(filler.ask(attach_to(name_)), "0");
