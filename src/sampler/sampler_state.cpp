@@ -167,7 +167,7 @@ StateBytes encode_state(const dc_sampler_options &options, const Progress &progr
 }
 
 Status decode_state(const uint8_t *bytes, uint64_t size, const dc_sampler_options &options, Progress *progress) {
-  Head head;
+  Head head = {};
   if (Status status = check_bytes(bytes, size, &head); !status.ok()) return status;
   if (Status status = check_options(head, options); !status.ok()) return status;
   if (Status status = check_numbers(head); !status.ok()) return status;
