@@ -333,6 +333,42 @@ TEST(NodeOrder, ReachesAnyPlaceOfLengthsThatNoMemoryHolds) {
   }
 }
 
+TEST(NodeOrder, FindAndShardAreStreamsOfLengthsThatNoMemoryHolds) {
+  for (int64_t length : {int64_t{1'000'000'000'000}, int64_t{DC_SAMPLER_LENGTH_MAX}}) {
+    dc_sampler_options options = default_options();
+    options.length = length;
+    options.nodes = 7;
+    options.local_size = 4;
+    options.exchange_ppm = 300'000;
+    std::vector<OpenSampler> samplers = open_all(options);
+    for (uint32_t node = 0; node < options.nodes; ++node) {
+      OpenSampler &sampler = samplers[node * options.local_size];
+      sampler.set_epoch(9);
+      int64_t size = -1;
+      ASSERT_EQ(dc_sampler_shard_size(sampler.handle(), &size), DC_OK);
+      for (int64_t position : {int64_t{0}, size / 3, size - 500}) {
+        Indices page(500), halves(500);
+        ASSERT_EQ(dc_sampler_shard_read(sampler.handle(), position, page.data(), 500, nullptr), DC_OK);
+        ASSERT_EQ(dc_sampler_shard_read(sampler.handle(), position, halves.data(), 123, nullptr), DC_OK);
+        ASSERT_EQ(dc_sampler_shard_read(sampler.handle(), position + 123, halves.data() + 123, 377, nullptr), DC_OK);
+        ASSERT_EQ(page, halves);
+        // What a node holds is dealt to its ranks, as any other node's sampler says too.
+        OpenSampler &other = samplers[(node + 1) % options.nodes * options.local_size];
+        other.set_epoch(9);
+        for (size_t i = 0; i < page.size(); i += 50) {
+          uint32_t rank = 0;
+          int64_t found = -1;
+          ASSERT_EQ(dc_sampler_find(other.handle(), page[i], &rank, &found, nullptr), DC_OK);
+          ASSERT_EQ(rank / options.local_size, node);
+          samplers[rank].set_epoch(9);
+          ASSERT_EQ(samplers[rank].read(found, 1)[0], page[i]);
+          ASSERT_TRUE(sampler.keeps(page[i]));
+        }
+      }
+    }
+  }
+}
+
 TEST(TorchOrder, CountsTheLow32BitsOfSeedPlusEpoch) {
   dc_sampler_options options = default_options();
   options.length = 1000;
