@@ -1,0 +1,65 @@
+// The C++ object over the sampler.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "ddpcache/ddpcache.hpp"
+
+namespace {
+
+ddpcache::SamplerOptions laid_out(uint32_t nodes, uint32_t node, uint32_t local_size, uint32_t local_rank) {
+  ddpcache::SamplerOptions options(600);
+  options.nodes = nodes;
+  options.node = node;
+  options.local_size = local_size;
+  options.local_rank = local_rank;
+  options.exchange_ppm = 200'000;
+  return options;
+}
+
+TEST(CxxSampler, AnEpochIsFinishedUnderAnotherLayout) {
+  std::set<std::int64_t> seen;
+  std::vector<std::uint8_t> state;
+  for (uint32_t node = 0; node < 3; ++node) {
+    ddpcache::Sampler sampler(laid_out(3, node, 1, 0));
+    sampler.set_epoch(7);
+    for (std::int64_t index : sampler.read(0, 60)) EXPECT_TRUE(seen.insert(index).second);
+    state = sampler.save_state(60);
+  }
+  for (uint32_t local_rank = 0; local_rank < 2; ++local_rank) {
+    ddpcache::Sampler sampler(laid_out(1, 0, 2, local_rank));
+    sampler.load_state(state);
+    EXPECT_EQ(sampler.size(), 210);
+    while (const std::optional<std::int64_t> index = sampler.next()) EXPECT_TRUE(seen.insert(*index).second);
+  }
+  EXPECT_EQ(seen.size(), 600u);
+}
+
+TEST(CxxSampler, KeepsItsShardOfThisEpochAndTheLast) {
+  ddpcache::Sampler sampler(laid_out(3, 1, 1, 0));
+  const std::vector<std::int64_t> first = sampler.shard(0, sampler.shard_size());
+  sampler.set_epoch(1);
+  std::set<std::int64_t> held(first.begin(), first.end());
+  for (std::int64_t index : sampler.shard(0, sampler.shard_size())) held.insert(index);
+  EXPECT_EQ(held.size(), 240u);
+  for (std::int64_t index = 0; index < 600; ++index) EXPECT_EQ(sampler.keeps(index), held.count(index) == 1);
+}
+
+TEST(CxxSampler, ErrorsCarryTheirSentence) {
+  ddpcache::Sampler sampler(laid_out(3, 1, 1, 0));
+  EXPECT_THROW(sampler.keeps(600), ddpcache::Error);
+  EXPECT_THROW(sampler.save_state(201), ddpcache::Error);
+  std::vector<std::uint8_t> state = sampler.save_state(5);
+  state[30] ^= 1;
+  try {
+    sampler.load_state(state);
+    FAIL() << "a damaged state was loaded";
+  } catch (const ddpcache::Error &error) {
+    EXPECT_EQ(error.status(), DC_ERROR_SAMPLER_STATE);
+    EXPECT_STREQ(error.what(), "the sampler state is damaged: its checksum does not match");
+  }
+}
+
+}  // namespace
