@@ -372,6 +372,7 @@ typedef struct dc_cache_info {
   uint32_t adopted;          /**< 1: it was there already and nobody was attached to it */
   uint32_t droppable;        /**< 1: samples can be removed */
   uint32_t keep;             /**< 1: it stays when the last client leaves */
+  uint32_t reserved;         /**< 0 */
   char uuid[40];             /**< 36 characters */
   char name[208];
   char fingerprint[1032];
