@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cache.hpp"
+#include "fault.hpp"
 #include "integers.hpp"
 
 namespace ddpcache {
@@ -38,6 +39,7 @@ Status Cache::find(int64_t index, Pin *pin, RecordGlance *found) {
   if (!segment_.droppable()) return word.state() == State::ready ? glance(index, word, found) : Status(DC_MISS);
   // Bounded: each further round, of three at most, has seen the sample dropped and filled anew.
   for (int round = 0; round < 3 && word.state() == State::ready; ++round) {
+    DC_FAULT_POINT("reader-looked");
     if (!pin->name(index, word.place())) return DC_MISS;
     const EntryWord still(shared.load());  // EDGE name
     if (still == word) return glance(index, word, found);

@@ -149,6 +149,21 @@ TEST_F(Droppable, ProcessWithMoreViewsThanNamesHoldsEverythingRemovedUntilItHasF
   expect_sound();
 }
 
+// It is stopped between its look at the entry and its naming of the extent, which then goes to another sample.
+TEST_F(Droppable, ReaderThatNamesTooLateSeesAMissAndNoOtherSample) {
+  Actor late({"reader-looked:stop"});
+  ASSERT_EQ(late.ask(attach()), "0");
+  ASSERT_EQ(put(cache_, 1, kBytes), DC_OK);
+  fill_up();
+  late.tell("view 1");
+  late.await_stop();
+  ASSERT_EQ(dc_cache_remove(cache_, 1), DC_OK);
+  EXPECT_EQ(fill_up(), 1);
+  late.signal(SIGCONT);
+  EXPECT_EQ(late.hear(), std::to_string(DC_MISS));
+  expect_sound();
+}
+
 // In a full cache, where searches have failed already: what the dead one removed is found.
 TEST_F(Droppable, RemoverKilledInTheMiddleLeavesTheRestAndLosesNoSpace) {
   Actor remover({"dropped:kill:5"});
