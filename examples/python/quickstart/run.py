@@ -57,7 +57,7 @@ def print_table(results: dict[str, dict]) -> None:
         rows.append((f"hit rate of epoch {epoch}", [f"{rate:.1%}" for rate in rates]))
     rows += [
         ("payload in caches", [f"{result['payload'] / 1e6:.1f} MB" for result in results.values()]),
-        ("PSS of all processes", [f"{result['memory'] / 1e6:.0f} MB" for result in results.values()]),
+        ("caches + private PSS *", [f"{result['memory'] / 1e6:.0f} MB" for result in results.values()]),
     ]
     for epoch, epochs in enumerate(zip(*(result["epochs"] for result in results.values()), strict=True), 1):
         rows.append((f"seconds of epoch {epoch}", [f"{one['seconds']:.1f}" for one in epochs]))
@@ -66,7 +66,7 @@ def print_table(results: dict[str, dict]) -> None:
     print(f"\n{SAMPLES} samples, {RANKS} ranks, 4 workers for training and 4 for validation in each rank")
     for head, cells in rows:
         print(f"{head:22}" + "".join(f"{cell:>34}" for cell in cells))
-    print("PSS: with what the caches occupy in /dev/shm, counted once")
+    print("* what the cache files occupy in /dev/shm, each once, plus Pss - Pss_Shmem of every process")
 
 
 def check(results: dict[str, dict], name: str) -> list[str]:
