@@ -21,8 +21,10 @@
  *   be released by any thread.
  * Processes and fork. A child of fork() may go on using the parent's handle: it registers as a client of its own at its
  *   first use. Fills and views that were open at the fork stay the parent's: in the child, abort and release of them do
- *   nothing, and their memory is valid while the parent keeps them. Processes share a cache if they see the same
- *   /dev/shm (or directory), run as the same user and are in the same user namespace; PID namespaces may differ.
+ *   nothing, and their memory is valid while the parent keeps them. A child's first call, dc_cache_close, and fork()
+ *   itself may wait for another thread of the process that is inside open, attach, unlink or gc. Processes share a
+ *   cache if they see the same /dev/shm (or directory), run as the same user and are in the same user namespace; PID
+ *   namespaces may differ.
  * Crashes. A process killed at any instruction costs the decode that was under way and nothing else: its unfinished
  *   fill is handed to the next caller who wants that index, within 100 ms of the kernel's release of the dead one's
  *   lock.
@@ -74,7 +76,8 @@ typedef struct dc_cache_options {
   /** For samples. 0: half of what file system, cgroup and machine have free. The creator's counts. */
   uint64_t capacity_bytes;
   /** 0: samples of any size. Else every sample's arrays, each rounded up to 64 bytes, add up to at most this, and the
-   *  memory is cut into equal pieces of sample_bytes + 192. Identity. */
+   *  memory is cut into equal pieces of sample_bytes + 192. What describes a sample must fit the 192: 24 bytes; 8, 8 a
+   *  dimension and the name, padded to 8, for each array; the structure and its NUL; all rounded up to 64. Identity. */
   uint64_t sample_bytes;
   /** Largest sample, up to DC_SAMPLE_BYTES_MAX. 0: capacity/256, or sample_bytes if that is set. Identity if not 0. */
   uint64_t sample_bytes_max;
@@ -108,7 +111,8 @@ DC_API int32_t dc_cache_options_init(dc_cache_options *options, uint32_t struct_
  *  @param error        optional
  *  @return DC_OK; DC_ERROR_ARGUMENT, DC_ERROR_RANGE, DC_ERROR_NAME; DC_ERROR_MISMATCH, DC_ERROR_FINGERPRINT (with both
  *          values); DC_ERROR_FORMAT, DC_ERROR_DAMAGED, DC_ERROR_PERMISSION; DC_ERROR_NO_SPACE (with what is needed,
- *          what is there, and the remedy); DC_ERROR_CLIENTS; DC_ERROR_LOCKED; DC_ERROR_UNSUPPORTED; DC_ERROR_SYSTEM.
+ *          what is there, and the remedy); DC_ERROR_CLIENTS; DC_ERROR_LOCKED; DC_ERROR_UNSUPPORTED; DC_ERROR_SYSTEM;
+ *          DC_ERROR_NO_MEMORY.
  *  May block up to options->timeout_ns, and for as long as the kernel takes to reserve 8 bytes an entry. @since 0.1 */
 DC_API int32_t dc_cache_open(const char *name, const char *directory, const char *fingerprint,
                              const dc_cache_options *options, dc_cache **cache, dc_error *error);
@@ -131,30 +135,33 @@ DC_API int32_t dc_cache_close(dc_cache *cache);
 
 /** Removes a cache's name at once, kept or not. Processes that have it open go on with it; a later open creates anew.
  *
- *  @return DC_OK; DC_ERROR_NOT_FOUND; DC_ERROR_NAME; DC_ERROR_PERMISSION; DC_ERROR_LOCKED after 10 s. @since 0.1 */
+ *  @return DC_OK; DC_ERROR_NOT_FOUND; DC_ERROR_ARGUMENT, DC_ERROR_NAME; DC_ERROR_PERMISSION; DC_ERROR_LOCKED after 10
+ *          s; DC_ERROR_UNSUPPORTED for a directory on no tmpfs; DC_ERROR_SYSTEM. @since 0.1 */
 DC_API int32_t dc_cache_unlink(const char *name, const char *directory, dc_error *error);
 
 /** Removes every cache of this user that nobody is attached to and that is not kept. Every creation does this too.
  *
  *  @param removed  optional; receives how many
- *  @return DC_OK; DC_ERROR_LOCKED after 10 s; DC_ERROR_SYSTEM. @since 0.1 */
+ *  @return DC_OK; DC_ERROR_LOCKED after 10 s; DC_ERROR_PERMISSION, DC_ERROR_UNSUPPORTED, DC_ERROR_SYSTEM. @since 0.1 */
 DC_API int32_t dc_cache_gc(const char *directory, int32_t *removed, dc_error *error);
 
 /** The names of this user's caches, sorted, each followed by a newline; no NUL.
  *
  *  @param buffer        receives the text; may be NULL where buffer_bytes is 0
  *  @param needed_bytes  receives the length of the whole text
- *  @return DC_OK; DC_ERROR_BUFFER where the text is longer than the buffer (nothing is written). @since 0.1 */
+ *  @return DC_OK; DC_ERROR_BUFFER where the text is longer than the buffer (nothing is written); DC_ERROR_ARGUMENT,
+ *          DC_ERROR_UNSUPPORTED, DC_ERROR_SYSTEM. @since 0.1 */
 DC_API int32_t dc_cache_list(const char *directory, uint8_t *buffer, uint64_t buffer_bytes, uint64_t *needed_bytes,
                              dc_error *error);
 
 /** How large a cache must be for all of its samples to fit.
  *
  *  @param options         as for dc_cache_open; capacity_bytes is ignored
- *  @param sample_bytes    bytes of every sample's arrays, each array rounded up to 64
+ *  @param sample_bytes    bytes of every sample's arrays, each array rounded up to 64; its description is taken to fit
+ *          192
  *  @param capacity_bytes  receives the capacity to ask for
  *  @param total_bytes     receives what the cache then takes in all, entries and client records included
- *  @return DC_OK; DC_ERROR_ARGUMENT, DC_ERROR_RANGE, DC_ERROR_TOO_LARGE. Never blocks. @since 0.1 */
+ *  @return DC_OK; DC_ERROR_ARGUMENT, DC_ERROR_RANGE, DC_ERROR_TOO_LARGE, DC_ERROR_UNSUPPORTED. Never blocks. @since 0.1 */
 DC_API int32_t dc_cache_estimate(const dc_cache_options *options, uint64_t sample_bytes, uint64_t *capacity_bytes,
                                  uint64_t *total_bytes, dc_error *error);
 
@@ -187,14 +194,15 @@ typedef struct dc_view {
   const uint8_t *record; /**< private */
   uint64_t record_bytes; /**< private */
   dc_cache *owner;       /**< private; NULL in a view that holds nothing */
-  uint64_t reserved;     /**< 0 */
+  uint64_t reserved;     /**< private */
 } dc_view;
 
 /** Looks at a sample.
  *
  *  @param index  0..length-1
  *  @param view   receives the look; holds nothing unless DC_OK is returned
- *  @return DC_OK; DC_MISS; DC_ERROR_RANGE; DC_ERROR_ARGUMENT. Never blocks: one atomic load decides. @since 0.1 */
+ *  @return DC_OK; DC_MISS; DC_ERROR_RANGE; DC_ERROR_ARGUMENT. Never blocks: one atomic load decides, and in a droppable
+ *          cache another one after the naming. @since 0.1 */
 DC_API int32_t dc_cache_view(dc_cache *cache, int64_t index, dc_view *view);
 
 /** Ends a look and clears the view. Any thread may call it, also after dc_cache_close and inside a loader. A view that
@@ -247,8 +255,9 @@ DC_API int32_t dc_cache_read(dc_cache *cache, int64_t index, uint32_t number, ui
  *  @param statuses      optional; receives for each sample DC_OK, DC_MISS, DC_ERROR_RECORD (another length, or no such
  *                       array) or DC_ERROR_RANGE; a sample that is not DC_OK leaves its place in the buffer as it was
  *  @param threads       native threads to copy with, 1..64; 0 is 1. They end with the call.
- *  @return DC_OK where every sample is; else the first status that is not, errors before DC_MISS; DC_ERROR_ARGUMENT
- *          (and nothing copied). Never blocks. @since 0.1 */
+ *  @return DC_OK where every sample is; else the first status that is not, errors before DC_MISS. DC_ERROR_ARGUMENT,
+ *          and DC_ERROR_RANGE for a count, number, threads or total size out of range: nothing copied, `statuses` as it
+ *          was. Never blocks. @since 0.1 */
 DC_API int32_t dc_cache_read_batch(dc_cache *cache, const int64_t *indices, int64_t count, uint32_t number,
                                    uint8_t *buffer, uint64_t sample_bytes, int32_t *statuses, uint32_t threads);
 
@@ -278,7 +287,8 @@ typedef int32_t (*dc_loader)(dc_fill *fill, int64_t index, void *user);
  *  @param view        receives the look
  *  @return DC_OK; DC_BUSY at the deadline; DC_FULL; DC_INTERRUPTED by a signal while waiting; DC_ERROR_LOADER;
  *          DC_ERROR_RECURSION; DC_ERROR_LOST; DC_ERROR_TOO_LARGE, DC_ERROR_ARGUMENT, DC_ERROR_STATE as the loader's
- *          dc_cache_fill_allocate had it; DC_ERROR_RANGE; DC_ERROR_UNREGISTERED. Blocks for up to timeout_ns, and
+ *          dc_cache_fill_allocate had it; DC_ERROR_RANGE; DC_ERROR_UNREGISTERED, and in a forked child that could not
+ *          register also DC_ERROR_CLIENTS, DC_ERROR_SYSTEM; DC_ERROR_NO_MEMORY. Blocks for up to timeout_ns, and
  *          while the loader runs. @since 0.1 */
 DC_API int32_t dc_cache_load(dc_cache *cache, int64_t index, dc_loader loader, void *user, int64_t timeout_ns,
                              dc_view *view);
@@ -289,7 +299,8 @@ DC_API int32_t dc_cache_load(dc_cache *cache, int64_t index, dc_loader loader, v
  *  @param fill        receives the fill, which dc_cache_fill_commit or dc_cache_fill_abort ends on the same thread
  *  @return DC_OK (claimed); DC_PRESENT (filled already, also by the one waited for); DC_BUSY, DC_INTERRUPTED; DC_FULL
  *          for an entry that was given up because its record was damaged;
- *          DC_ERROR_RECURSION, DC_ERROR_FILLS, DC_ERROR_RANGE, DC_ERROR_ARGUMENT, DC_ERROR_UNREGISTERED.
+ *          DC_ERROR_RECURSION, DC_ERROR_FILLS, DC_ERROR_RANGE, DC_ERROR_ARGUMENT; DC_ERROR_UNREGISTERED, and in a
+ *          forked child that could not register also DC_ERROR_CLIENTS, DC_ERROR_SYSTEM; DC_ERROR_NO_MEMORY.
  *  Blocks for up to timeout_ns. @since 0.1 */
 DC_API int32_t dc_cache_fill_begin(dc_cache *cache, int64_t index, int64_t timeout_ns, dc_fill **fill);
 
@@ -302,7 +313,8 @@ DC_API int32_t dc_cache_fill_begin(dc_cache *cache, int64_t index, int64_t timeo
  *  @param structure  optional; JSON of at most 4,096 bytes
  *  @param error      optional
  *  @return DC_OK; DC_FULL where there is no room; DC_ERROR_TOO_LARGE (with both sizes); DC_ERROR_ARGUMENT,
- *          DC_ERROR_STATE at a second call; DC_ERROR_THREAD; DC_ERROR_LOST.
+ *          DC_ERROR_RANGE where a count, dimension, dtype or length is impossible; DC_ERROR_STATE at a second call;
+ *          DC_ERROR_THREAD; DC_ERROR_LOST; DC_ERROR_UNREGISTERED, DC_ERROR_SYSTEM where no memory can be reserved.
  *  Blocks for as long as the kernel takes to reserve memory. @since 0.1 */
 DC_API int32_t dc_cache_fill_allocate(dc_fill *fill, dc_array *arrays, uint32_t count, const char *structure,
                                       dc_error *error);
@@ -332,7 +344,8 @@ DC_API int64_t dc_cache_fill_index(const dc_fill *fill);
  *
  *  @param index  0..length-1
  *  @return DC_OK; DC_MISS where it was not there (or is being filled: that fill goes on); DC_ERROR_UNSUPPORTED in a
- *          cache that is not droppable; DC_ERROR_RANGE; DC_ERROR_ARGUMENT. Never blocks. @since 0.1 */
+ *          cache that is not droppable; DC_ERROR_UNREGISTERED; DC_ERROR_RANGE; DC_ERROR_ARGUMENT. Never blocks. @since
+ *          0.1 */
 DC_API int32_t dc_cache_remove(dc_cache *cache, int64_t index);
 
 /** Removes those of many samples that are there.
@@ -367,7 +380,7 @@ typedef struct dc_cache_info {
   int64_t created_unix_ns;   /**< when it was made */
   int32_t creator_pid;       /**< in the creator's PID namespace */
   uint32_t clients_max;
-  uint32_t clients_attached; /**< client records in use */
+  uint32_t clients_attached; /**< that live, as far as anyone has noticed */
   uint32_t created;          /**< 1: this handle made the cache */
   uint32_t adopted;          /**< 1: it was there already and nobody was attached to it */
   uint32_t droppable;        /**< 1: samples can be removed */
@@ -391,19 +404,21 @@ enum dc_stats_scope {
  *  none is invented. */
 typedef struct dc_cache_stats {
   uint32_t struct_size;
-  uint32_t open_fills;        /**< claimed and neither committed nor aborted, over all clients */
-  uint64_t hits;              /**< samples found */
-  uint64_t misses;            /**< samples not found */
-  uint64_t fills;             /**< samples stored */
-  uint64_t aborts;            /**< fills given up, failed loaders included */
-  uint64_t waits;             /**< times that a caller waited for another filler */
-  uint64_t timeouts;          /**< waits that ended in DC_BUSY */
-  uint64_t bypasses;          /**< loads that were decoded without being cached: DC_FULL */
-  uint64_t removed;           /**< samples removed */
-  uint64_t takeovers;         /**< unfinished fills taken from dead clients */
-  uint64_t bytes_filled;      /**< stored, array data only */
-  uint64_t bytes_copied;      /**< copied out by read and read_batch */
-  uint64_t resident;          /**< samples in the cache now; the same in both scopes */
+  uint32_t open_fills;   /**< claimed and neither committed nor aborted, over all clients */
+  uint64_t hits;         /**< samples found */
+  uint64_t misses;       /**< samples not found */
+  uint64_t fills;        /**< samples stored */
+  uint64_t aborts;       /**< fills given up, failed loaders included */
+  uint64_t waits;        /**< times that a caller waited for another filler */
+  uint64_t timeouts;     /**< calls that ended in DC_BUSY */
+  uint64_t bypasses;     /**< loads that were decoded without being cached: DC_FULL */
+  uint64_t removed;      /**< samples removed */
+  uint64_t takeovers;    /**< unfinished fills taken from dead clients */
+  uint64_t bytes_filled; /**< stored, array data only */
+  uint64_t bytes_copied; /**< copied out by read and read_batch */
+  /** Samples in the cache now, as counted: a kill may have cost a count, and dc_cache_residency is exact. In both
+   *  scopes. */
+  uint64_t resident;
   uint64_t reserved_bytes;    /**< memory taken from the file system now; the same in both scopes */
   int64_t oldest_fill_age_ns; /**< of the open fills; 0 where there is none; the same in both scopes */
 } dc_cache_stats;
@@ -426,7 +441,7 @@ typedef struct dc_cache_report {
   uint64_t violations;       /**< broken invariants: 0 in a sound cache */
 } dc_cache_report;
 
-/** Proves every invariant of the cache, while others use it.
+/** Compares all words, records, names and notes of the cache with one another, while others use it.
  *
  *  @param report  optional; receives what was found
  *  @param error   optional; says what the first violation is and where

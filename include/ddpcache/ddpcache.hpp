@@ -68,6 +68,18 @@ inline std::int32_t check(std::int32_t status, const dc_error &error) {
   return status;
 }
 
+/// Repeats a call that waits, with the time that is left, for as long as signals interrupt it.
+template <typename Call>
+std::int32_t until_uninterrupted(std::chrono::nanoseconds timeout, Call &&call) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::int32_t status = call(timeout.count());
+  while (status == DC_INTERRUPTED) {
+    const std::chrono::nanoseconds left = timeout - (std::chrono::steady_clock::now() - begin);
+    status = call(std::max<std::int64_t>(left.count(), 0));
+  }
+  return status;
+}
+
 inline const char *text_or_null(const std::string &text) { return text.empty() ? nullptr : text.c_str(); }
 
 }  // namespace detail
@@ -246,12 +258,14 @@ class Cache {
                   error);
   }
 
-  /// Attaches to a cache that is in use; see dc_cache_attach.
-  explicit Cache(const std::string &name, const std::string &directory = "",
-                 std::chrono::nanoseconds timeout = std::chrono::seconds(10)) {
+  /// Attaches to a cache that is in use or kept; see dc_cache_attach.
+  static Cache attach(const std::string &name, const std::string &directory = "",
+                      std::chrono::nanoseconds timeout = std::chrono::seconds(10)) {
+    Cache cache;
     dc_error error;
-    detail::check(dc_cache_attach(name.c_str(), detail::text_or_null(directory), timeout.count(), &cache_, &error),
-                  error);
+    detail::check(
+        dc_cache_attach(name.c_str(), detail::text_or_null(directory), timeout.count(), &cache.cache_, &error), error);
+    return cache;
   }
 
   Cache(Cache &&other) noexcept : cache_(std::exchange(other.cache_, nullptr)) {}
@@ -292,15 +306,9 @@ class Cache {
         return 0;
       }
     };
-    const auto deadline = std::chrono::steady_clock::now() + timeout;
-    std::chrono::nanoseconds left = timeout;
     dc_view view;
-    std::int32_t status = dc_cache_load(cache_, index, trampoline, &call, left.count(), &view);
-    while (status == DC_INTERRUPTED) {
-      left =
-          std::max<std::chrono::nanoseconds>(deadline - std::chrono::steady_clock::now(), std::chrono::nanoseconds(0));
-      status = dc_cache_load(cache_, index, trampoline, &call, left.count(), &view);
-    }
+    const std::int32_t status = detail::until_uninterrupted(
+        timeout, [&](std::int64_t left_ns) { return dc_cache_load(cache_, index, trampoline, &call, left_ns, &view); });
     if (call.thrown) std::rethrow_exception(call.thrown);
     if (status == DC_FULL) throw Full();
     if (status == DC_BUSY) throw Busy();
@@ -311,7 +319,8 @@ class Cache {
   /// Claims an empty entry; nothing where the sample is in the cache already. Throws Busy at the deadline.
   std::optional<Fill> begin_fill(std::int64_t index, std::chrono::nanoseconds timeout = default_timeout) {
     dc_fill *fill = nullptr;
-    switch (detail::check(dc_cache_fill_begin(cache_, index, timeout.count(), &fill))) {
+    switch (detail::check(detail::until_uninterrupted(
+        timeout, [&](std::int64_t left_ns) { return dc_cache_fill_begin(cache_, index, left_ns, &fill); }))) {
       case DC_PRESENT: return std::nullopt;
       case DC_FULL: throw Full();
       case DC_OK: return Fill(fill);
@@ -326,8 +335,8 @@ class Cache {
     std::vector<std::int32_t> statuses(indices.size(), DC_OK);
     const std::int32_t status = dc_cache_read_batch(cache_, indices.data(), static_cast<std::int64_t>(indices.size()),
                                                     number, buffer, sample_bytes, statuses.data(), threads);
-    // Errors of single samples are in `statuses`; of these two the whole call is guilty.
-    if (status == DC_ERROR_ARGUMENT || status == DC_ERROR_NO_MEMORY) throw Error(status);
+    // A status that no sample has is the whole call's.
+    if (status < 0 && std::find(statuses.begin(), statuses.end(), status) == statuses.end()) throw Error(status);
     return statuses;
   }
 
@@ -371,6 +380,8 @@ class Cache {
   }
 
  private:
+  Cache() = default;
+
   dc_cache *cache_ = nullptr;
 };
 

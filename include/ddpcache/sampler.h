@@ -1,9 +1,9 @@
 /* ddpcache/sampler.h: which samples a training process reads in an epoch, and in which order.
  *
  * A sampler deals the indices 0..length-1 of a data set to the ranks of a distributed training run. Its default order,
- * DC_ORDER_NODE, shuffles anew each epoch without moving samples between machines, so that what a machine has cached stays
- * useful: every node owns one part of the data set, a *window*, and its ranks share a fresh permutation of it. Windows are
- * fixed, or move a little each epoch (`exchange_ppm`) so that in time every node sees everything.
+ * DC_ORDER_NODE, shuffles anew each epoch without moving samples between machines, so that what a machine has cached
+ * stays useful: every node owns one part of the data set, a *window*, and its ranks share a fresh permutation of it.
+ * Windows are fixed, or move a little each epoch (`exchange_ppm`) so that in time every node sees everything.
  * DC_ORDER_TORCH and DC_ORDER_VISCY reproduce two well-known samplers to the bit.
  *
  *     dc_topology topology = {sizeof topology};
@@ -24,26 +24,28 @@
  *     }
  *     dc_sampler_close(sampler);
  *
- * Words. A *node* is one machine, a *rank* one training process. There are `nodes` nodes of `local_size` ranks each; local
- *   rank j of node k has number k * local_size + j. A *position* counts the samples of one rank in one epoch from 0.
- * Threads. Calls that take a const handle may be made by any number of threads at once. The others (set_epoch, next, seek,
- *   state_load, close) need the handle to themselves. Different handles have nothing in common.
+ * Words. A *node* is one machine, a *rank* one training process. There are `nodes` nodes of `local_size` ranks each;
+ *   local rank j of node k has number k * local_size + j. A *position* counts the samples of one rank in one epoch from
+ *   0.
+ * Threads. Calls that take a const handle may be made by any number of threads at once. The others (set_epoch, next,
+ *   seek, state_load, close) need the handle to themselves. Different handles have nothing in common.
  * Processes and fork. A handle is ordinary memory of the process: a forked child has an independent copy and may use
- *   all of it, whatever the parent was doing. There are no files, no locks and no network: ranks agree because they compute
- *   the same.
+ *   all of it, whatever the parent was doing. There are no files, no locks and no network: ranks agree because they
+ *   compute the same.
  * Cost. NODE: constant memory (under 40 KiB), constant time for every call; see dc_sampler_read for batches. With
- *   `canonical_nodes`, and in an epoch that is resumed under another number of nodes, a rank reads from several windows, and
- *   each takes up to 20 KiB from its first use on, of DC_SAMPLER_CANONICAL_MAX windows at most. TORCH and VISCY with shuffle
- *   draw their epoch's order at its first use: see dc_sampler_read.
+ *   `canonical_nodes`, and in an epoch that is resumed under another number of nodes, a rank reads from several
+ *   windows, and each takes up to 20 KiB from its first use on, of DC_SAMPLER_CANONICAL_MAX windows at most. TORCH and
+ *   VISCY with shuffle draw their epoch's order at its first use: see dc_sampler_read.
  * Repeatability. The orders depend on the options and the epoch alone: not on processor, compiler, number of calls or
  *   release of the library. A release that had to change NODE would change DC_SAMPLER_ALGORITHM_VERSION.
  *
  * Caveats, each with its remedy:
- *   - All ranks must be given the same options but for `node` and `local_rank`, and the same epoch: nobody checks it here.
+ *   - All ranks must be given the same options but for `node` and `local_rank`, and the same epoch: nobody checks it
+ *     here.
  *     Compare a hash of the options over the process group where you have one.
  *   - Epochs look alike if nobody calls dc_sampler_set_epoch. Call it at the start of each.
- *   - DC_TAIL_EXACT can give ranks different numbers of samples, and a collective operation that one rank does not reach
- *     hangs. Use PAD, and mask metrics by dc_sampler_real_size.
+ *   - DC_TAIL_EXACT can give ranks different numbers of samples, and a collective operation that one rank does not
+ *     reach hangs. Use PAD, and mask metrics by dc_sampler_real_size.
  *   - A node's window follows its number. Launchers may renumber the machines of a restarted job; then each computes
  *     correctly but finds another's samples in its cache. Keep node numbers fixed to machines.
  *   - The orders are for statistics, not for secrecy: an observer can predict them. */
@@ -100,20 +102,21 @@ typedef struct dc_topology {
 
 /** Reads the layout of the job from the environment variables that launchers set.
  *
- *  The first of these groups that has any variable decides, since launchers nest and the inner one is nearer to the truth:
+ *  The first of these groups that has any variable decides, since launchers nest and the inner one is nearer to the
+ *  truth:
  *    torchrun:  RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, GROUP_WORLD_SIZE
  *    Lightning: NODE_RANK, LOCAL_RANK, WORLD_SIZE (without RANK)
  *    Open MPI:  OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE, OMPI_COMM_WORLD_LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_SIZE
  *    PMI:       PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS
  *    Slurm:     SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, SLURM_NODEID, SLURM_NNODES, SLURM_TASKS_PER_NODE,
  *               SLURM_NTASKS_PER_NODE, and where srun set them the SLURM_STEP_ forms, which then count
- *  What that group leaves open is taken from a later group, provided that both agree on rank and world size; and MASTER_ADDR
- *  on the loopback interface means one node, since no other could reach it. A node number that no variable gives follows
- *  from the rank where ranks are numbered node after node. With no variables at all this is the only process: node 0
- *  of 1, rank 0 of 1.
+ *  What that group leaves open is taken from a later group, provided that both agree on rank and world size; and
+ *  MASTER_ADDR on the loopback interface means one node, since no other could reach it. A node number that no variable
+ *  gives follows from the rank where ranks are numbered node after node. With no variables at all this is the only
+ *  process: node 0 of 1, rank 0 of 1.
  *
- *  Caveat: a shell in a Slurm allocation, or a batch script, carries the job's variables too. Start the program with srun,
- *  or unset SLURM_PROCID.
+ *  Caveat: a shell in a Slurm allocation, or a batch script, carries the job's variables too. Start the program with
+ *  srun, or unset SLURM_PROCID.
  *
  *  @param topology  receives the layout; its struct_size says how much of it
  *  @param error     optional; on DC_ERROR_TOPOLOGY the message lists the variables that were found, with their values
@@ -127,15 +130,15 @@ DC_API int32_t dc_topology_detect(dc_topology *topology, dc_error *error);
 /** How the indices are ordered and dealt. */
 enum dc_order {
   /** Windows that stay on their node, each shuffled anew every epoch. The whole data set is first laid on a ring by a
-   *  permutation that depends on `ring_seed` alone, so that a sorted data set is spread over the nodes. Node k owns ring
-   *  positions floor(k*length/nodes) up to floor((k+1)*length/nodes), and local rank j takes positions j, j+local_size,
-   *  j+2*local_size, ... of the window's order. */
+   *  permutation that depends on `ring_seed` alone, so that a sorted data set is spread over the nodes. Node k owns
+   *  ring positions floor(k*length/nodes) up to floor((k+1)*length/nodes), and local rank j takes positions j,
+   *  j+local_size, j+2*local_size, ... of the window's order. */
   DC_ORDER_NODE = 0,
-  /** torch.utils.data.DistributedSampler of torch 2.13 and 2.14, to the bit: one permutation of everything, dealt to all ranks
-   *  in turn. Any rank may get any sample in any epoch. Of seed + epoch the low 32 bits count, as in torch. */
+  /** torch.utils.data.DistributedSampler of torch 2.13 and 2.14, to the bit: one permutation of everything, dealt to
+   *  all ranks in turn. Any rank may get any sample in any epoch. Of seed + epoch the low 32 bits count, as in torch. */
   DC_ORDER_TORCH = 1,
-  /** VisCy's ShardedDistributedSampler, to the bit: each rank shuffles a contiguous block of its own. Without shuffle it is
-   *  TORCH. */
+  /** VisCy's ShardedDistributedSampler, to the bit: each rank shuffles a contiguous block of its own. Without shuffle
+   *  it is TORCH. */
   DC_ORDER_VISCY = 2
 };
 
@@ -162,14 +165,14 @@ typedef struct dc_sampler_options {
   uint32_t ring_identity;   /**< 1: NODE's ring is the data set's own order, so that windows are contiguous; default 0.
                                  With one node the ring is always the data set's own order */
   uint32_t exchange_ppm;    /**< NODE: how far the windows move along the ring each epoch, in millionths of a window,
-                                 0..1000000; default 0. With nodes >= 2 this is the fraction of a node's samples that are new
-                                 to it each epoch: a cache with room for 1 + exchange_ppm/1000000 windows that drops what
-                                 dc_sampler_keeps does not name misses that fraction */
+                                 0..1000000; default 0. With nodes >= 2 this is the fraction of a node's samples that
+                                 are new to it each epoch: a cache with room for 1 + exchange_ppm/1000000 windows that
+                                 drops what dc_sampler_keeps does not name misses that fraction */
   uint32_t canonical_nodes; /**< NODE: deal as for this many nodes, a multiple of `nodes` and at most
                                  DC_SAMPLER_CANONICAL_MAX times as many; 0 (default): `nodes`. Each node then has
-                                 canonical_nodes/nodes windows and takes from them in turn. If this number and that of ranks
-                                 divide the global batch, all full global batches are the same sets of samples for every
-                                 layout. exchange_ppm counts in these smaller windows */
+                                 canonical_nodes/nodes windows and takes from them in turn. If this number and that of
+                                 ranks divide the global batch, all full global batches are the same sets of samples
+                                 for every layout. exchange_ppm counts in these smaller windows */
   uint32_t reserved;        /**< must be 0 */
 } dc_sampler_options;
 
@@ -188,11 +191,12 @@ DC_API int32_t dc_sampler_options_init(dc_sampler_options *options, uint32_t str
  *  @param options  what the sampler shall be; copied
  *  @param sampler  receives the handle, which the caller closes with dc_sampler_close; unchanged after an error
  *  @param error    optional
- *  @return DC_OK; DC_ERROR_ARGUMENT for NULL, an impossible struct_size, an unknown order or tail, a flag that is neither 0
- *          nor 1, DC_TAIL_EXACT, exchange_ppm or canonical_nodes with an order other than NODE, or canonical_nodes that is no
- *          multiple of nodes; DC_ERROR_RANGE for a length, node, rank, world size, exchange_ppm or canonical_nodes outside
- *          its range; DC_ERROR_EMPTY where NODE with DC_TAIL_DROP leaves no rank a sample (TORCH and VISCY then deal
- *          nothing, as the originals do); DC_ERROR_UNSUPPORTED for an option of a later version; DC_ERROR_NO_MEMORY.
+ *  @return DC_OK; DC_ERROR_ARGUMENT for NULL, an impossible struct_size, an unknown order or tail, a flag that is
+ *          neither 0 nor 1, DC_TAIL_EXACT, exchange_ppm or canonical_nodes with an order other than NODE, or
+ *          canonical_nodes that is no multiple of nodes; DC_ERROR_RANGE for a length, node, rank, world size,
+ *          exchange_ppm or canonical_nodes outside its range; DC_ERROR_EMPTY where NODE with DC_TAIL_DROP leaves no
+ *          rank a sample (TORCH and VISCY then deal nothing, as the originals do); DC_ERROR_UNSUPPORTED for an option
+ *          of a later version; DC_ERROR_NO_MEMORY.
  *  Never blocks. @since 0.1 */
 DC_API int32_t dc_sampler_open(const dc_sampler_options *options, dc_sampler **sampler, dc_error *error);
 
@@ -203,8 +207,8 @@ DC_API void dc_sampler_close(dc_sampler *sampler);
 
 /** Goes to position 0 of an epoch. Sizes do not change with the epoch, but for one that is resumed. Constant time.
  *
- *  In the epoch of a state that was just loaded, the same epoch again changes nothing, neither what is left of it nor the
- *  position in that: trainers set the epoch after loading. Any other epoch forgets the resumed one, and is whole.
+ *  In the epoch of a state that was just loaded, the same epoch again changes nothing, neither what is left of it nor
+ *  the position in that: trainers set the epoch after loading. Any other epoch forgets the resumed one, and is whole.
  *
  *  @param epoch  0..DC_SAMPLER_EPOCH_MAX
  *  @param error  optional
@@ -214,8 +218,8 @@ DC_API int32_t dc_sampler_set_epoch(dc_sampler *sampler, int64_t epoch, dc_error
 /** The index at the current position, which then advances by one.
  *
  *  @param index  receives a sample number, 0..length-1; unchanged unless DC_OK
- *  @return DC_OK; DC_END when the rank has had all its samples of this epoch; DC_ERROR_ARGUMENT for NULL; DC_ERROR_NO_MEMORY
- *          as for dc_sampler_read. Never blocks. @since 0.1 */
+ *  @return DC_OK; DC_END when the rank has had all its samples of this epoch; DC_ERROR_ARGUMENT for NULL;
+ *          DC_ERROR_NO_MEMORY as for dc_sampler_read. Never blocks. @since 0.1 */
 DC_API int32_t dc_sampler_next(dc_sampler *sampler, int64_t *index);
 
 /** Where the sampler stands.
@@ -245,17 +249,18 @@ DC_API int32_t dc_sampler_size(const dc_sampler *sampler, int64_t *size);
  *
  *  @param size   receives the number, 0..size
  *  @param error  optional
- *  @return DC_OK; DC_ERROR_ARGUMENT for NULL; DC_ERROR_UNSUPPORTED for a shuffled VISCY sampler with DC_TAIL_PAD whose length
- *          the ranks do not divide: its repeats lie scattered. Evaluate without shuffle. Never blocks. @since 0.1 */
+ *  @return DC_OK; DC_ERROR_ARGUMENT for NULL; DC_ERROR_UNSUPPORTED for a shuffled VISCY sampler with DC_TAIL_PAD whose
+ *          length the ranks do not divide: its repeats lie scattered. Evaluate without shuffle. Never blocks. @since
+ *          0.1 */
 DC_API int32_t dc_sampler_real_size(const dc_sampler *sampler, int64_t *size, dc_error *error);
 
 /** Copies the indices at `count` positions from `position` on. Does not move the current position.
  *
- *  Cost. NODE computes each index from its position and keeps nothing: about a nanosecond each in batches of some hundreds with
- *  AVX2 or AVX-512, some 50 ns for one by itself.
- *  Shuffled TORCH and VISCY first draw the epoch's order if no call of this epoch has: TORCH takes O(length) time and, while
- *  it draws, 4 bytes a sample of memory (8 from 2^32 samples on), of which it keeps this rank's share; VISCY takes O(length)
- *  time in the worst case, but 4 (8) bytes for each sample of its own block only.
+ *  Cost. NODE computes each index from its position and keeps nothing: about a nanosecond each in batches of some
+ *  hundreds with AVX2 or AVX-512, some 50 ns for one by itself.
+ *  Shuffled TORCH and VISCY first draw the epoch's order if no call of this epoch has: TORCH takes O(length) time and,
+ *  while it draws, 4 bytes a sample of memory (8 from 2^32 samples on), of which it keeps this rank's share; VISCY
+ *  takes O(length) time in the worst case, but 4 (8) bytes for each sample of its own block only.
  *
  *  @param position  0..size
  *  @param indices   memory for `count` indices; unchanged after an error; may be NULL if count is 0
@@ -267,28 +272,28 @@ DC_API int32_t dc_sampler_read(const dc_sampler *sampler, int64_t position, int6
 
 /** The first place of an index in this epoch: the inverse of dc_sampler_read, for all ranks.
  *
- *  Of several places of a repeated index it is the one that is no repeat; where blocks of shuffled VISCY overlap, that of
- *  the lowest rank. Constant time with NODE and without shuffle; shuffled TORCH draws the whole order anew (O(length) time
- *  and memory), VISCY one rank's block.
+ *  Of several places of a repeated index it is the one that is no repeat; where blocks of shuffled VISCY overlap, that
+ *  of the lowest rank. Constant time with NODE and without shuffle; shuffled TORCH draws the whole order anew
+ *  (O(length) time and memory), VISCY one rank's block.
  *
  *  @param index     0..length-1
  *  @param rank      receives the rank that has it, node * local_size + local_rank; unchanged unless DC_OK
  *  @param position  receives the position there; unchanged unless DC_OK
  *  @param error     optional
- *  @return DC_OK; DC_END where DC_TAIL_DROP leaves the index out of this epoch, or where it was consumed before the epoch was
- *          resumed; DC_ERROR_ARGUMENT for NULL;
+ *  @return DC_OK; DC_END where DC_TAIL_DROP leaves the index out of this epoch, or where it was consumed before the
+ *          epoch was resumed; DC_ERROR_ARGUMENT for NULL;
  *          DC_ERROR_RANGE; DC_ERROR_NO_MEMORY. Never blocks. @since 0.1 */
 DC_API int32_t dc_sampler_find(const dc_sampler *sampler, int64_t index, uint32_t *rank, int64_t *position,
                                dc_error *error);
 
 /* ---- What a node holds. ---- */
 
-/** How many samples this node holds: those its ranks are dealt, other nodes' samples that pad its tail or come to it in the
- *  rest of a resumed epoch not counted. It is what the node's cache needs room for, and with an exchange x (as a
+/** How many samples this node holds: those its ranks are dealt, other nodes' samples that pad its tail or come to it in
+ *  the rest of a resumed epoch not counted. It is what the node's cache needs room for, and with an exchange x (as a
  *  fraction) it needs 1 + x times as much. It is the same in every epoch.
  *
- *  NODE: its window, or windows, also where unshuffled DROP never reaches the window's end. Shuffled TORCH: the whole data set. Shuffled
- *  VISCY: its ranks' blocks. TORCH and VISCY without shuffle: its ranks' samples.
+ *  NODE: its window, or windows, also where unshuffled DROP never reaches the window's end. Shuffled TORCH: the whole
+ *  data set. Shuffled VISCY: its ranks' blocks. TORCH and VISCY without shuffle: its ranks' samples.
  *
  *  @param size  receives the number, 0..length
  *  @return DC_OK; DC_ERROR_ARGUMENT for NULL. Never blocks. @since 0.1 */
@@ -296,9 +301,9 @@ DC_API int32_t dc_sampler_shard_size(const dc_sampler *sampler, int64_t *size);
 
 /** Copies `count` of the indices that this node holds, each of which occurs once, for filling a cache ahead of time.
  *
- *  Their order is fixed and the same for all ranks of the node, so local rank j of L can take every L-th page. Without an
- *  exchange it does not depend on the epoch; with one it is that of the current epoch. Constant time an index and constant
- *  memory, whatever the length: read it page by page.
+ *  Their order is fixed and the same for all ranks of the node, so local rank j of L can take every L-th page. Without
+ *  an exchange it does not depend on the epoch; with one it is that of the current epoch. Constant time an index and
+ *  constant memory, whatever the length: read it page by page.
  *
  *  @param position  0..shard size: where in the shard to begin
  *  @param indices   memory for `count` indices; unchanged after an error; may be NULL if count is 0
@@ -310,27 +315,30 @@ DC_API int32_t dc_sampler_shard_read(const dc_sampler *sampler, int64_t position
 
 /** Whether this node may need a sample again: whether it lies in what the node holds in this epoch or held in the last.
  *
- *  Both, since ranks of a node do not change epoch at the same moment: what no rank keeps may be dropped from the node's cache
- *  once any rank has gone to the next epoch. A sample that is dealt but not kept (borrowed to pad a tail, or another
- *  node's in a resumed epoch) is best read without filling the cache. Without an exchange the answer never changes. Constant
- *  time.
+ *  Both, since ranks of a node do not change epoch at the same moment: what no rank keeps may be dropped from the
+ *  node's cache once any rank has gone to the next epoch. A sample that is dealt but not kept (borrowed to pad a tail,
+ *  or another node's in a resumed epoch) is best read without filling the cache. Without an exchange the answer never
+ *  changes. Constant time.
  *
  *  @param index  0..length-1
- *  @return DC_OK where it is kept, DC_MISS where not; DC_ERROR_ARGUMENT for NULL; DC_ERROR_RANGE. Never blocks. @since 0.1 */
+ *  @return DC_OK where it is kept, DC_MISS where not; DC_ERROR_ARGUMENT for NULL; DC_ERROR_RANGE. Never blocks. @since
+ *          0.1 */
 DC_API int32_t dc_sampler_keeps(const dc_sampler *sampler, int64_t index);
 
 /* ---- Stopping and resuming. ---- */
 
 /** Saves where the epoch stands, so that training can go on from there under this or another number of nodes and ranks.
  *
- *  A state holds the options, the epoch, and for each layout that the epoch has run under how many samples each rank was
- *  trained on; not which rank saved it, so that all ranks write the same bytes and one copy is enough. It is
- *  portable between machines and languages, versioned and under a checksum: 96 bytes, and 16 more for each further layout.
+ *  A state holds the options, the epoch, and for each layout that the epoch has run under how many samples each rank
+ *  was trained on; not which rank saved it, so that all ranks write the same bytes and one copy is enough. It is
+ *  portable between machines and languages, versioned and under a checksum: 96 bytes, and 16 more for each further
+ *  layout.
  *
- *  @param consumed      samples that *each* rank has been trained on since the epoch began or was last resumed, 0..size. Loaders
- *                       read ahead: this is the caller's count (batches trained * batch size), not the position. With
- *                       DC_TAIL_EXACT, where sizes differ by one, at most the largest
- *  @param buffer        receives the state; DC_SAMPLER_STATE_BYTES_MAX bytes are always enough; may be NULL if buffer_bytes is 0
+ *  @param consumed      samples that *each* rank has been trained on since the epoch began or was last resumed,
+ *                       0..size. Loaders read ahead: this is the caller's count (batches trained * batch size), not the
+ *                       position. With DC_TAIL_EXACT, where sizes differ by one, at most the largest
+ *  @param buffer        receives the state; DC_SAMPLER_STATE_BYTES_MAX bytes are always enough; may be NULL if
+ *          buffer_bytes is 0
  *  @param buffer_bytes  its size
  *  @param needed_bytes  optional; receives the size of the state
  *  @param error         optional
@@ -343,21 +351,23 @@ DC_API int32_t dc_sampler_state_save(const dc_sampler *sampler, int64_t consumed
  *
  *  The sampler must have been opened with the same options but for the layout (node, nodes, local_rank, local_size) and
  *  exchange_ppm. All ranks must load the same state. With NODE the rest of the epoch is dealt anew to the ranks of this
- *  layout: over all stages no sample comes twice and none is lost, but for what the tail repeats or leaves out at the end.
- *  Nodes share the rest evenly, in the order of the windows, so that under the same number of nodes, or one that divides
- *  it, samples stay with their node. TORCH and VISCY go on under the same number of ranks only.
+ *  layout: over all stages no sample comes twice and none is lost, but for what the tail repeats or leaves out at the
+ *  end.
+ *  Nodes share the rest evenly, in the order of the windows, so that under the same number of nodes, or one that
+ *  divides it, samples stay with their node. TORCH and VISCY go on under the same number of ranks only.
  *
- *  Sizes and positions count what is left, until dc_sampler_set_epoch goes to another epoch. Where the number of nodes or the
- *  exchange has changed, windows move on from where they stood, at the new rate, from the next epoch on. Constant
- *  time: sixteen stages at most.
+ *  Sizes and positions count what is left, until dc_sampler_set_epoch goes to another epoch. Where the number of nodes
+ *  or the exchange has changed, windows move on from where they stood, at the new rate, from the next epoch on.
+ *  Constant time: sixteen stages at most.
  *
  *  @param state        what dc_sampler_state_save wrote; any bytes are safe
  *  @param state_bytes  its size
  *  @param error        optional
- *  @return DC_OK; DC_ERROR_SAMPLER_STATE where the bytes are no sound state of this version, where the saved options differ
- *          (the message says which, with both values), where TORCH or VISCY is resumed under another number of ranks, or where
- *          the epoch has run under DC_SAMPLER_STAGES_MAX layouts and this is yet another; DC_ERROR_ARGUMENT for NULL;
- *          DC_ERROR_NO_MEMORY. After an error the sampler is as it was. Never blocks. @since 0.1 */
+ *  @return DC_OK; DC_ERROR_SAMPLER_STATE where the bytes are no sound state of this version, where the saved options
+ *          differ (the message says which, with both values), where TORCH or VISCY is resumed under another number of
+ *          ranks, or where the epoch has run under DC_SAMPLER_STAGES_MAX layouts and this is yet another;
+ *          DC_ERROR_ARGUMENT for NULL; DC_ERROR_NO_MEMORY. After an error the sampler is as it was. Never blocks.
+ *          @since 0.1 */
 DC_API int32_t dc_sampler_state_load(dc_sampler *sampler, const uint8_t *state, uint64_t state_bytes, dc_error *error);
 
 /* ---- The permutation by itself. ---- */
@@ -371,10 +381,10 @@ enum dc_purpose {
 
 /** Opens the permutation of 0..length-1 that belongs to a key.
  *
- *  From 4,097 on it is a generalised Feistel network over a domain a * 2^c just above `length` (Black and Rogaway, Ciphers
- *  with Arbitrary Finite Domains, 2002) with cycle walking; up to 4,096 a table shuffled by Fisher and Yates' method, whose
- *  orders are all equally likely. Round keys and draws come from XXH3's 128-bit hash of algorithm version, length, seed,
- *  epoch, window and purpose; no part of the key is ever added to another.
+ *  From 4,097 on it is a generalised Feistel network over a domain a * 2^c just above `length` (Black and Rogaway,
+ *  Ciphers with Arbitrary Finite Domains, 2002) with cycle walking; up to 4,096 a table shuffled by Fisher and Yates'
+ *  method, whose orders are all equally likely. Round keys and draws come from XXH3's 128-bit hash of algorithm
+ *  version, length, seed, epoch, window and purpose; no part of the key is ever added to another.
  *
  *  @param length       0..DC_SAMPLER_LENGTH_MAX
  *  @param seed         any value

@@ -8,7 +8,7 @@
 
 namespace ddpcache {
 
-// CLOCK_BOOTTIME: the same for every process of a machine, and it goes on while the machine sleeps.
+// CLOCK_BOOTTIME: the same for every process of a time namespace, and it goes on while the machine sleeps.
 inline int64_t now_ns() {
   timespec t;
   clock_gettime(CLOCK_BOOTTIME, &t);

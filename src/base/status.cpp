@@ -3,9 +3,24 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <string_view>
 #include <system_error>
 
 namespace ddpcache {
+
+namespace {
+
+// Takes the beginning of a character that was cut in the middle off the end of UTF-8 text.
+size_t whole_characters(std::string_view text) {
+  size_t begin = text.size();
+  while (begin > 0 && text.size() - begin < 3 && (static_cast<unsigned char>(text[begin - 1]) & 0xC0) == 0x80) --begin;
+  if (begin == 0) return text.size();
+  const unsigned char lead = static_cast<unsigned char>(text[begin - 1]);
+  const size_t wanted = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC0 ? 2 : 1;
+  return text.size() - (begin - 1) < wanted ? begin - 1 : text.size();
+}
+
+}  // namespace
 
 Status failure(int32_t code, const char *format, ...) {
   char text[sizeof(dc_error::message)];
@@ -13,7 +28,8 @@ Status failure(int32_t code, const char *format, ...) {
   va_start(arguments, format);
   std::vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  return {code, text};
+  const std::string_view cut = text;
+  return {code, std::string(cut.substr(0, whole_characters(cut)))};
 }
 
 Status system_failure(const char *call, const std::string &subject, int error_number) {
@@ -64,9 +80,10 @@ const char *status_text(int32_t code) {
 
 void export_error(const Status &status, dc_error *error) {
   if (!error) return;
-  const std::string text = status.message().empty() ? status_text(status.code()) : status.message();
-  size_t length = std::min(text.size(), sizeof error->message - 1);
-  while (length < text.size() && length > 0 && (static_cast<unsigned char>(text[length]) & 0xC0) == 0x80) --length;
+  // No allocation: this also reports that there is no memory.
+  std::string_view text = status.message();
+  if (text.empty()) text = status_text(status.code());
+  const size_t length = whole_characters(text.substr(0, sizeof error->message - 1));
   error->status = status.code();
   error->reserved = 0;
   std::memcpy(error->message, text.data(), length);

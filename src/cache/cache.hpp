@@ -76,7 +76,7 @@ class Cache {
                   uint64_t sample_bytes, int32_t *statuses);
 
   Status claim(int64_t index, int64_t deadline_ns, bool unless_full, Fill *fill);
-  Status await(int64_t index, EntryWord word, int64_t deadline_ns);
+  Status await(int64_t index, EntryWord word, int64_t deadline_ns, bool *waited);
   // The end of a reader's name, which may have been all that kept a dropped extent.
   void unpin(int64_t index, uint32_t name);
   bool drop(int64_t index);

@@ -23,7 +23,7 @@ ProcessIdentity identity_of(const ClientRecord &record) {
 }
 
 // Which stats line a thread has to itself. A thread returns its line when it ends; those beyond the lines share the
-// last.
+// last, and so do those of a child whose parent had taken all: it costs them speed and nothing else.
 std::atomic<uint32_t> lines_taken{0};
 
 struct LineLease {
@@ -315,7 +315,7 @@ bool Clients::give_reader_name(uint32_t number, Place *place) {
 }
 
 void Clients::detach() {
-  if (!process_->descriptor_ready.load()) after_fork_in_child();
+  if (!process_->descriptor_ready.load()) renew_after_fork(this);
   const int fd = checked_fd();
   if (fd >= 0) unlock(fd, kAttachByte);
 }
@@ -329,6 +329,8 @@ void Clients::retire() {
   // It fails where this process was declared dead: the record then waits for the proof.
   uint64_t expected = ClientWord(Life::live, process_->life.epoch).bits();
   own->word.compare_exchange_strong(expected, ClientWord(Life::free, process_->life.epoch).bits());
+  // A child that was forked since this object left the registry holds the descriptor, and with it the lock.
+  if (const int fd = checked_fd(); fd >= 0) unlock(fd, client_byte(process_->life.client));
 }
 
 // The kernel gives a number again only after it was closed: the program closed ours, perhaps all that it had.
@@ -357,7 +359,7 @@ void Clients::after_fork_in_child() noexcept {
 uint32_t Clients::first_use() {
   const std::lock_guard<std::mutex> lock(process_mutex());
   if (const uint32_t generation = process_->generation.load()) return generation;
-  if (!process_->descriptor_ready.load()) after_fork_in_child();    // the fork bypassed the handlers
+  if (!process_->descriptor_ready.load()) renew_after_fork(this);   // the fork bypassed the handlers
   if (!join().ok()) process_->generation.store(fork_generation());  // it reads, and may_fill says why it cannot fill
   return process_->generation.load();
 }

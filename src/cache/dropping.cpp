@@ -29,7 +29,7 @@ void Cache::unpin(int64_t index, uint32_t name) {
 }
 
 // READY, or BAD, to EMPTY at the next generation: from then on no reader finds the sample, and its extent is free once
-// nobody names it.
+// nobody names it. True where there was a sample.
 bool Cache::drop(int64_t index) {
   Word &shared = segment_.entry(index);
   uint64_t seen = shared.load();
@@ -40,9 +40,10 @@ bool Cache::drop(int64_t index) {
     if (found) extents_.announce_free(extent);
     if (!shared.compare_exchange_strong(seen, EntryWord(seen).next_empty().bits())) continue;
     DC_FAULT_POINT("dropped");
-    if (EntryWord(seen).state() == State::ready) tally(Counter::removed);
+    const bool was_ready = EntryWord(seen).state() == State::ready;
+    if (was_ready) tally(Counter::removed);
     if (found) extents_.note_freed(extent);
-    return true;
+    return was_ready;
   }
   return false;
 }
@@ -57,10 +58,13 @@ Status Cache::remove_batch(const int64_t *indices, int64_t count, int64_t *remov
   if (!segment_.droppable()) {
     return failure(DC_ERROR_UNSUPPORTED, "the cache was not made droppable: its samples stay");
   }
+  clients_.generation();
+  if (!clients_.record()) {
+    if (Status status = clients_.may_fill(); !status.ok()) return status;
+  }
   for (int64_t i = 0; i < count; ++i) {
     if (Status status = check_index(indices[i]); !status.ok()) return status;
   }
-  clients_.generation();
   for (int64_t i = 0; i < count; ++i) *removed += drop(indices[i]);
   return {};
 }

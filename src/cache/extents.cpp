@@ -38,9 +38,9 @@ bool Extents::looks_full(uint64_t record_bytes) const {
   for (uint32_t c = segment_.layout.class_for(record_bytes); c < segment_.layout.classes.size(); ++c) {
     const ClassLine &line = segment_.class_line(c);
     const uint64_t cursor = line.cursor.load(std::memory_order_relaxed);
-    if (cursor == 0) continue;  // the class has no step
-    if (static_cast<uint32_t>(cursor) < segment_.layout.classes[c].slots) return false;
-    if (line.failed_freed.load() != events(line) + 1) return false;
+    if (cursor != 0 && static_cast<uint32_t>(cursor) < segment_.layout.classes[c].slots) return false;
+    // A class without a step has nothing to search. One whose first grower died may have a step and no cursor.
+    if (line.failed_freed.load() != events(line) + 1 && (cursor != 0 || steps_of(c) > 0)) return false;
   }
   return true;
 }
@@ -129,21 +129,27 @@ bool Extents::search(uint32_t size_class, ExtentWord mine, Extent *extent) {
       uint64_t reached = begin + kSearchWords;
       line.searched_words.compare_exchange_strong(reached, begin + std::min(words, kSearchWords) - left + 1);
       line.cycle_freed.store(kNoRound);
+      // Another search may just have ended the round without a look at what this one leaves.
+      uint64_t failed = now + 1;
+      line.failed_freed.compare_exchange_strong(failed, 0);
       return true;
     }
     skip = 0;
   }
   // A name may go without an event, so a round that met one has not failed for good.
   if (met_name) line.cycle_freed.store(kNoRound);
-  // Harmless where another search moved the marks meanwhile: the next event begins a new round.
-  if (!met_name && begin + kSearchWords - line.cycle_start.load() >= words) line.failed_freed.store(now + 1);
+  // Only where the round is still the one that this search began or joined.
+  if (!met_name && line.cycle_freed.load() == now && begin + kSearchWords - line.cycle_start.load() >= words)
+    line.failed_freed.store(now + 1);
   return false;
 }
 
 bool Extents::can_grow() const {
   const ControlLine &control = segment_.control();
   const int64_t failed_ns = control.no_space_ns.load(std::memory_order_relaxed);
-  if (failed_ns != 0 && now_ns() - failed_ns < kSecond) return false;
+  // Of another time namespace, or of a damaged word, it may lie in the future.
+  const int64_t age_ns = now_ns() - failed_ns;
+  if (failed_ns != 0 && age_ns >= 0 && age_ns < kSecond) return false;
   const uint32_t begin = std::min(control.next_step.load(std::memory_order_relaxed), segment_.layout.steps);
   for (uint32_t s = begin; s < segment_.layout.steps; ++s) {
     if (segment_.step_word(s).load(std::memory_order_relaxed) == 0) return true;

@@ -15,7 +15,6 @@ namespace {
 constexpr int64_t kWaitSliceNs = 50'000'000;
 // From this size on, mapping an extent's pages in one call is cheaper than one fault a page.
 constexpr uint64_t kPopulateBytes = 32 << 10;
-constexpr uint64_t kHostPageBytes = 4096;
 
 // The calling thread's open fills, of all caches of the process.
 struct ThreadFills {
@@ -126,7 +125,7 @@ Status Fill::allocate(dc_array *arrays, uint32_t count, const char *structure) {
   }
   uint8_t *record = segment.writable(extent_);
   if (plan.record_bytes >= kPopulateBytes) {
-    const uint64_t begin = reinterpret_cast<uint64_t>(record) & ~(kHostPageBytes - 1);
+    const uint64_t begin = reinterpret_cast<uint64_t>(record) & ~(kPageBytes - 1);
     const uint64_t end = reinterpret_cast<uint64_t>(record) + plan.record_bytes;
     // An older kernel refuses: the pages then fault in one by one.
     static_cast<void>(madvise(reinterpret_cast<void *>(begin), end - begin, MADV_POPULATE_WRITE));
@@ -191,7 +190,7 @@ void Fill::abort() {
 }
 
 // Waits, for one slice at most, for a word that another client is writing. DC_OK: look again.
-Status Cache::await(int64_t index, EntryWord word, int64_t deadline_ns) {
+Status Cache::await(int64_t index, EntryWord word, int64_t deadline_ns, bool *waited) {
   if (clients_.is_gone(word.owner())) {
     if (take_over(segment_, index, word)) tally(Counter::takeovers);
     return {};
@@ -206,6 +205,8 @@ Status Cache::await(int64_t index, EntryWord word, int64_t deadline_ns) {
   const EntryWord waiting = word.with_waiters();
   if (!word.has_waiters() && !shared.compare_exchange_strong(seen, waiting.bits())) return {};
   DC_FAULT_POINT("waiting");
+  if (!*waited) tally(Counter::waits);
+  *waited = true;
   const WaitResult result = futex_wait(futex_word(shared), waiting.low(), std::min(left_ns, kWaitSliceNs));
   return result == WaitResult::interrupted ? Status(DC_INTERRUPTED) : Status();
 }
@@ -223,9 +224,7 @@ Status Cache::claim(int64_t index, int64_t deadline_ns, bool unless_full, Fill *
     if (word.state() == State::ready) return DC_PRESENT;
     if (word.state() == State::bad) return DC_FULL;
     if (word.state() == State::writing) {
-      if (!waited) tally(Counter::waits);
-      waited = true;
-      if (const Status status = await(index, word, deadline_ns); !status.ok()) return status;
+      if (const Status status = await(index, word, deadline_ns, &waited); !status.ok()) return status;
       continue;
     }
     if (unless_full && extents_.looks_full(1)) return DC_FULL;
@@ -250,6 +249,7 @@ Status Cache::claim(int64_t index, int64_t deadline_ns, bool unless_full, Fill *
 
 Status Cache::begin_fill(int64_t index, int64_t timeout_ns, Fill **fill) {
   if (Status status = check_index(index); !status.ok()) return status;
+  clients_.generation();  // a child becomes a client of its own before it asks whether others live
   auto fresh = std::make_unique<Fill>();
   const Status status = claim(index, deadline_after(timeout_ns), false, fresh.get());
   if (status.ok()) *fill = fresh.release();

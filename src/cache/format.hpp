@@ -80,6 +80,7 @@ struct alignas(kLineBytes) ClassLine {
 static_assert(sizeof(ControlLine) == kLineBytes && sizeof(ClassLine) == kLineBytes);
 
 inline constexpr uint64_t kControlBytes = 8192;
+static_assert(kPageBytes + kControlBytes == 12288, "docs/format.md says where the client records begin");
 static_assert(sizeof(ControlLine) + kClassesMax * sizeof(ClassLine) <= kControlBytes);
 
 // Counters of a client. A thread has a line to itself where there is one left, and then adds by plain stores.
@@ -127,6 +128,8 @@ struct alignas(2 * kLineBytes) ClientRecord {
   std::array<Word, DC_FILLS_MAX> names;  // fill i names its extent in names[i]
   std::array<StatsLine, kStatsLines> stats;
 };
+
+static_assert(sizeof(ClientRecord) == 2688 && kReaderNames * sizeof(Word) == 8192, "docs/format.md says so");
 
 // A size class: `slots` extents of `extent_bytes` in each of its steps, after their words.
 struct SizeClass {

@@ -195,6 +195,8 @@ class Opening {
     const std::lock_guard<std::mutex> process_lock(process_mutex());
     NameLock lock;
     if (Status status = NameLock::acquire(directory_, deadline_ns_, &lock); !status.ok()) return status;
+    // A child that was forked until here shares the description, and locks on that would live as long as the child.
+    if (Status status = reopen(file.get(), &file); !status.ok()) return status;
     int32_t removed = 0;
     if (Status status = collect_garbage(directory_, &removed); !status.ok()) return status;
     // Attached before it has a name: whoever finds it finds it in use.
@@ -278,6 +280,9 @@ class Opening {
   Status finish(std::unique_ptr<Cache> &opened, Descriptor file, Cache **cache) {
     if (Status status = opened->clients_.begin(std::move(file)); !status.ok()) return status;
     if (Status status = opened->clients_.join(); !status.ok()) return status;
+    // Who removed the file by hand meanwhile has left this process with a cache that nobody else will find.
+    if (!opened->origin_.created && !directory_.leads_to(file_name_, opened->segment_.identity))
+      return DC_ERROR_NOT_FOUND;
     if (options_ && options_->keep) opened->segment_.control().keep.store(1);
     opened->directory_ = directory_.path();
     *cache = opened.release();
@@ -317,7 +322,9 @@ Status Cache::close() {
     if (segment_.control().keep.load() == 0 && Directory::open(directory_.c_str(), &where).ok() &&
         NameLock::acquire(where, deadline_after(kCloseWaitNs), &lock).ok()) {
       const int fd = clients_.checked_fd();
-      if (fd >= 0 && probe(fd, kAttachByte) == ProbeResult::free && where.leads_to(file_name, segment_.identity)) {
+      // Once more: a client that asked to keep it may have come and gone meanwhile.
+      if (fd >= 0 && probe(fd, kAttachByte) == ProbeResult::free && segment_.control().keep.load() == 0 &&
+          where.leads_to(file_name, segment_.identity)) {
         static_cast<void>(where.remove(file_name));
       }
     }

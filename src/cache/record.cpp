@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "integers.hpp"
 
@@ -98,6 +99,9 @@ Status plan_record(const dc_array *arrays, uint32_t count, const char *structure
     const dc_array &array = arrays[i];
     const size_t name_bytes = strnlen(array.name, sizeof array.name);
     if (name_bytes == sizeof array.name) return failure(DC_ERROR_ARGUMENT, "the name of array %u has no end", i);
+    if (std::any_of(std::begin(array.reserved), std::end(array.reserved), [](uint8_t byte) { return byte != 0; })) {
+      return failure(DC_ERROR_ARGUMENT, "array %u has something in its reserved bytes: set them to 0", i);
+    }
     if (array.dimensions > DC_DIMENSIONS_MAX) {
       return failure(DC_ERROR_RANGE, "array %u has %u dimensions, at most %d are possible", i, array.dimensions,
                      DC_DIMENSIONS_MAX);

@@ -49,14 +49,29 @@ class Checker {
         violation("client %u is in no state: word %016lx", number, word.bits());
       if (word.life() == Life::free) continue;
       ++report_->clients;
-      for (const Word &name : record.names) {
-        if (const uint64_t named = name.load()) names_.push_back(named);
-      }
-      for (uint32_t i = 0; segment_.droppable() && i < std::min(record.reader_names_used.load(), kReaderNames); ++i) {
-        if (const uint64_t named = segment_.reader_name(number, i).load()) names_.push_back(named);
-      }
+      for (const Word &name : record.names) gather_name(number, name);
+      const uint32_t readers = segment_.droppable() ? std::min(record.reader_names_used.load(), kReaderNames) : 0;
+      for (uint32_t i = 0; i < readers; ++i) gather_name(number, segment_.reader_name(number, i));
     }
     std::sort(names_.begin(), names_.end());
+  }
+
+  void gather_name(uint32_t client, const Word &name) {
+    const uint64_t named = name.load();
+    if (named == 0) return;
+    names_.push_back(named);
+    Extent extent;
+    if (!segment_.find_extent(place_of(named), &extent)) {
+      violation("client %u names extent %u of step %u, which does not exist", client, place_of(named).slot,
+                place_of(named).step);
+    }
+  }
+
+  bool is_noted(ClientLife owner, int64_t index) const {
+    const auto &fills = segment_.client(owner.client).fills;
+    return std::any_of(fills.begin(), fills.end(), [&](const FillNote &note) {
+      return note.index_plus_one.load() == static_cast<uint64_t>(index) + 1;
+    });
   }
 
   void check_entry(int64_t index) {
@@ -66,10 +81,14 @@ class Checker {
     switch (word.state()) {
       case State::empty: break;
       case State::bad: ++report_->entries_bad; break;
-      case State::writing:
-        ++(clients_.is_gone(word.owner()) ? report_->entries_orphaned : report_->entries_writing);
-        if (word.owner().client >= segment_.header.geometry.clients_max) fault = "is being filled by no client";
+      case State::writing: {
+        const bool known = word.owner().client < segment_.header.geometry.clients_max;
+        const bool gone = clients_.is_gone(word.owner());
+        ++(gone ? report_->entries_orphaned : report_->entries_writing);
+        if (!known) fault = "is being filled by no client";
+        if (!gone && !is_noted(word.owner(), index)) fault = "is being filled without a note of it";
         break;
+      }
       case State::ready: {
         ++report_->entries_ready;
         Extent extent;
@@ -152,7 +171,7 @@ void Cache::info(dc_cache_info *info) {
   info->clients_max = header.geometry.clients_max;
   info->clients_attached = 0;
   for (uint32_t number = 0; number < clients_used(segment_); ++number) {
-    info->clients_attached += ClientWord(segment_.client(number).word.load()).life() != Life::free;
+    info->clients_attached += ClientWord(segment_.client(number).word.load()).life() == Life::live;
   }
   info->created = origin_.created;
   info->adopted = origin_.adopted;

@@ -1,11 +1,6 @@
 // A mapped cache file: typed access to its words, by a layout that this process computed itself.
 #pragma once
 
-#include <fcntl.h>
-
-#include <cerrno>
-#include <string>
-
 #include "files.hpp"
 #include "format.hpp"
 #include "mapping.hpp"
@@ -27,9 +22,8 @@ class Segment {
   // Through an open file description of their own: a mapping keeps its description, and with it all of its locks, for
   // as long as any process has it mapped, and children inherit mappings.
   Status map(int fd) {
-    const std::string path = "/proc/self/fd/" + std::to_string(fd);
-    const Descriptor apart(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-    if (!apart.valid()) return system_failure("open", path, errno);
+    Descriptor apart;
+    if (Status status = reopen(fd, &apart); !status.ok()) return status;
     Status status = Mapping::map(apart.get(), layout.file_bytes, Mapping::Access::read_write, &writable_);
     return status.ok() ? Mapping::map(apart.get(), layout.file_bytes, Mapping::Access::read_only, &readable_) : status;
   }

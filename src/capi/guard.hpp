@@ -15,10 +15,10 @@ int32_t guarded(dc_error *error, Body &&body) noexcept {
     if (status.code() < 0) export_error(status, error);
     return status.code();
   } catch (const std::bad_alloc &) {
-    if (error) export_error(Status(DC_ERROR_NO_MEMORY), error);
+    export_error(Status(DC_ERROR_NO_MEMORY), error);
     return DC_ERROR_NO_MEMORY;
   } catch (...) {
-    if (error) export_error(Status(DC_ERROR_INTERNAL), error);
+    export_error(Status(DC_ERROR_INTERNAL), error);
     return DC_ERROR_INTERNAL;
   }
 }

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <memory>
 
@@ -19,6 +20,14 @@ namespace ddpcache {
 void Descriptor::reset() {
   if (fd_ >= 0) ::close(fd_);
   fd_ = -1;
+}
+
+Status reopen(int fd, Descriptor *file) {
+  const std::string path = "/proc/self/fd/" + std::to_string(fd);
+  Descriptor opened(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!opened.valid()) return system_failure("open", path, errno);
+  *file = std::move(opened);
+  return {};
 }
 
 bool refers_to(int fd, const FileIdentity &identity) {
@@ -39,6 +48,11 @@ Status Directory::open(const char *path, Directory *directory) {
   directory->path_ = path ? path : "/dev/shm";
   directory->fd_ = Descriptor(::open(directory->path_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!directory->fd_.valid()) return system_failure("open", directory->path_, errno);
+  char absolute[PATH_MAX];
+  const std::string self = "/proc/self/fd/" + std::to_string(directory->fd());
+  const ssize_t length = readlink(self.c_str(), absolute, sizeof absolute);
+  if (length <= 0 || length == sizeof absolute) return system_failure("readlink", self, errno);
+  directory->path_.assign(absolute, static_cast<size_t>(length));
   struct statfs properties;
   if (fstatfs(directory->fd(), &properties) != 0) return system_failure("fstatfs", directory->path_, errno);
   if (properties.f_type != TMPFS_MAGIC) {

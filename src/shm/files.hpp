@@ -46,6 +46,9 @@ struct FileIdentity {
   friend bool operator==(const FileIdentity &, const FileIdentity &) = default;
 };
 
+// The same file through an open file description of its own.
+Status reopen(int fd, Descriptor *file);
+
 bool refers_to(int fd, const FileIdentity &identity);
 
 // A directory that holds caches: /dev/shm or one that the user gave.
@@ -55,6 +58,7 @@ class Directory {
   static Status open(const char *path, Directory *directory);
 
   int fd() const { return fd_.get(); }
+  // Absolute, so that a later chdir changes nothing.
   const std::string &path() const { return path_; }
 
   // The file names of this user's caches and lock file.

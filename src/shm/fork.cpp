@@ -34,6 +34,11 @@ class Registry {
     }
   }
 
+  void renew(ForkAware *object) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    object->after_fork_in_child();
+  }
+
   void remove(ForkAware *object) {
     const std::lock_guard<std::mutex> lock(mutex_);
     (object->previous_ ? object->previous_->next_ : first_) = object->next_;
@@ -62,6 +67,7 @@ class Registry {
 };
 
 void register_fork_aware(ForkAware *object, int fd) { Registry::get().add(object, fd); }
+void renew_after_fork(ForkAware *object) { Registry::get().renew(object); }
 void announce_descriptor(const ForkAware *object, int fd) noexcept { Registry::get().announce(object, fd); }
 void unregister_fork_aware(ForkAware *object) { Registry::get().remove(object); }
 

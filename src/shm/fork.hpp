@@ -39,6 +39,8 @@ class ForkAware {
 // The registry has a mutex of its own, never held for long, which the fork handler takes too.
 void register_fork_aware(ForkAware *object, int fd);
 void unregister_fork_aware(ForkAware *object);
+// What the fork handler does for one object, where the fork bypassed it.
+void renew_after_fork(ForkAware *object);
 // Tells all other objects that `object` has a descriptor of this number. In a fork handler.
 void announce_descriptor(const ForkAware *object, int fd) noexcept;
 

@@ -44,29 +44,51 @@ LockResult set_lock(int fd, int64_t byte, short kind) {
 
 }  // namespace
 
+namespace {
+
+Status open_lock_file(const Directory &directory, Descriptor *file, struct stat *properties) {
+  const std::string name = Directory::lock_file();
+  const std::string subject = directory.described(name);
+  *file =
+      Descriptor(openat(directory.fd(), name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
+  if (!file->valid() && errno == ELOOP) {
+    return failure(DC_ERROR_PERMISSION, "%s is a symbolic link: refused", subject.c_str());
+  }
+  if (!file->valid() || fstat(file->get(), properties) != 0) return system_failure("open", subject, errno);
+  if (!S_ISREG(properties->st_mode) || properties->st_uid != geteuid() || properties->st_nlink > 1) {
+    return failure(DC_ERROR_PERMISSION, "%s is not a regular file of user %u with one name: refused", subject.c_str(),
+                   geteuid());
+  }
+  // The umask may have taken bits that the next open needs.
+  if ((properties->st_mode & 0777) != 0600 && fchmod(file->get(), 0600) != 0) {
+    return system_failure("fchmod", subject, errno);
+  }
+  return {};
+}
+
+}  // namespace
+
 Status NameLock::acquire(const Directory &directory, int64_t deadline_ns, NameLock *lock) {
   const std::string name = Directory::lock_file();
   const std::string subject = directory.described(name);
-  Descriptor file(openat(directory.fd(), name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
+  Descriptor file;
   struct stat properties;
-  if (!file.valid() || fstat(file.get(), &properties) != 0) return system_failure("open", subject, errno);
-  if (!S_ISREG(properties.st_mode) || properties.st_uid != geteuid()) {
-    return failure(DC_ERROR_PERMISSION, "%s is not a regular file of user %u: refused", subject.c_str(), geteuid());
-  }
+  if (Status status = open_lock_file(directory, &file, &properties); !status.ok()) return status;
   for (int64_t pause_ns = 50'000;; pause_ns = std::min<int64_t>(2 * pause_ns, 5'000'000)) {
     if (flock(file.get(), LOCK_EX | LOCK_NB) == 0) {
-      lock->file_ = std::move(file);
-      return {};
+      if (directory.leads_to(name, {properties.st_dev, properties.st_ino})) {
+        lock->file_ = std::move(file);
+        return {};
+      }
+      // Somebody removed the file: a lock on it keeps nobody out any more.
+      if (Status status = open_lock_file(directory, &file, &properties); !status.ok()) return status;
+      continue;
     }
     if (errno != EWOULDBLOCK && errno != EINTR) return system_failure("flock", subject, errno);
     if (now_ns() >= deadline_ns) {
       const int holder = flock_holder(properties);
-      return holder > 0 ? failure(DC_ERROR_LOCKED, "%s is held by process %d, and still was at the deadline",
-                                  subject.c_str(), holder)
-                        : failure(DC_ERROR_LOCKED,
-                                  "%s is held by a process that this one cannot see, and still was at "
-                                  "the deadline",
-                                  subject.c_str());
+      return failure(DC_ERROR_LOCKED, "%s is held by %s, and still was at the deadline", subject.c_str(),
+                     holder > 0 ? ("process " + std::to_string(holder)).c_str() : "a process that this one cannot see");
     }
     const timespec pause = {0, pause_ns};
     nanosleep(&pause, nullptr);

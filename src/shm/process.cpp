@@ -66,7 +66,7 @@ bool kernel_knows(int32_t pid) {
 // A zombie leader may have threads that still run.
 bool has_other_task(const std::string &pid) {
   DIR *tasks = opendir(("/proc/" + pid + "/task").c_str());
-  if (!tasks) return false;
+  if (!tasks) return errno != ENOENT && errno != ESRCH;  // what cannot be seen may be there
   bool other = false;
   while (const dirent *task = readdir(tasks)) other |= task->d_name[0] != '.' && pid != task->d_name;
   closedir(tasks);

@@ -41,7 +41,7 @@ std::vector<std::string> names_in(const Place &place) {
 void list(const Place &place) {
   for (const std::string &name : names_in(place)) {
     try {
-      const ddpcache::Cache cache(name, place.directory);
+      const auto cache = ddpcache::Cache::attach(name, place.directory);
       const dc_cache_info info = cache.info();
       const dc_cache_stats stats = cache.stats();
       std::printf("%-32s %" PRIu64 " of %" PRId64 " samples, %s of %s, %u clients%s\n", name.c_str(), stats.resident,
@@ -54,7 +54,7 @@ void list(const Place &place) {
 }
 
 void show(const std::string &name, const Place &place) {
-  const ddpcache::Cache cache(name, place.directory);
+  const auto cache = ddpcache::Cache::attach(name, place.directory);
   const dc_cache_info i = cache.info();
   const dc_cache_stats s = cache.stats();
   std::printf("name          %s\nuuid          %s\nfingerprint   %s\nformat        %u\n", i.name, i.uuid, i.fingerprint,
@@ -75,7 +75,7 @@ void show(const std::string &name, const Place &place) {
 }
 
 void check(const std::string &name, const Place &place) {
-  const dc_cache_report r = ddpcache::Cache(name, place.directory).check();
+  const dc_cache_report r = ddpcache::Cache::attach(name, place.directory).check();
   std::printf("sound: %" PRIu64 " ready, %" PRIu64 " being filled, %" PRIu64 " orphaned, %" PRIu64 " bad; %" PRIu64
               " extents owned, %" PRIu64 " free, %" PRIu64 " named; %" PRIu64 " steps\n",
               r.entries_ready, r.entries_writing, r.entries_orphaned, r.entries_bad, r.extents_owned, r.extents_free,

@@ -84,6 +84,17 @@ TEST_F(Forked, ChildThatBypassedTheForkHandlersIsAClientOfItsOwnToo) {
   report_of(cache);
 }
 
+// Its first call asks whether the filler lives: by then it must be a client of its own, or its parent looks dead to it.
+TEST_F(Forked, ChildThatBypassedTheForkHandlersAndAsksFirstLeavesItsParentAlive) {
+  ASSERT_EQ(parent_.ask("begin 7 0"), "0");
+  ASSERT_EQ(parent_.ask("allocate 1000"), "0");
+  const pid_t child = std::stoi(parent_.ask("raw-fork"));
+  EXPECT_EQ(parent_.ask("begin 7 0"), std::to_string(DC_BUSY));
+  EXPECT_EQ(report_of(cache_).entries_writing, 1u);
+  EXPECT_EQ(report_of(cache_).entries_orphaned, 0u);
+  EXPECT_EQ(kill(child, SIGKILL), 0);
+}
+
 TEST_F(Forked, ChildThatClosesTheHandleLeavesTheParentsLockAndRecord) {
   ASSERT_EQ(parent_.ask("begin 7 0"), "0");
   ASSERT_EQ(parent_.ask("allocate 1000"), "0");
