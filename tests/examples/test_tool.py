@@ -1,0 +1,163 @@
+"""The installed `ddpcache` command, beside a Python process that holds a cache."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from subprocess import PIPE, Popen
+
+import pytest
+from project import INSTALL, pkg_config, run
+
+TOOL = INSTALL / "bin" / "ddpcache"
+# Fills four of ten samples, keeps the cache until it is told to leave, and then shows that it still has them.
+HOLDER = """
+import sys, ddpcache, numpy
+with ddpcache.Cache(sys.argv[1], length=10, fingerprint="tool 1", capacity="4MiB", keep=sys.argv[2] == "kept") as cache:
+    for index in range(4):
+        cache[index] = numpy.full(1024, index, dtype=numpy.uint8)
+    print(cache.info.uuid, flush=True)
+    sys.stdin.read()
+    print([int(cache[index][0]) for index in range(4)])
+"""
+
+
+@pytest.fixture
+def name(request):
+    name = f"test-tool-{os.getpid()}-{request.node.name.removeprefix('test_')}"
+    yield name
+    subprocess.run([TOOL, "unlink", name], capture_output=True, stdin=subprocess.DEVNULL)
+
+
+class Holder:
+    """A process that holds a cache while the block runs; `kill` ends it before it can remove anything."""
+
+    def __init__(self, name, kind="dropped"):
+        self.process = Popen([sys.executable, "-c", HOLDER, name, kind], stdin=PIPE, stdout=PIPE, text=True)
+        self.uuid = self.process.stdout.readline().strip()
+
+    def __enter__(self):
+        return self
+
+    def leave(self):
+        assert self.process.communicate("", timeout=60)[0] == "[0, 1, 2, 3]\n"
+        assert self.process.returncode == 0
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def __exit__(self, *_):
+        self.kill()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+def refused(*arguments):
+    """The status and the one sentence of a command that must fail without any other output."""
+    result = subprocess.run([TOOL, *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert result.stdout == ""
+    return result.returncode, result.stderr
+
+
+def listed(name):
+    """What `ddpcache list` says after a cache's name; None where it does not name it."""
+    lines = dict(line.split(maxsplit=1) for line in run(TOOL, "list").splitlines())
+    return lines.get(name)
+
+
+def shown(name):
+    return dict(re.split(r"\s{2,}", line, maxsplit=1) for line in run(TOOL, "show", name).splitlines())
+
+
+def cache_file(name):
+    return Path(f"/dev/shm/ddpcache.{os.getuid()}.{name}")
+
+
+def test_version_is_that_of_the_library():
+    assert run(TOOL, "--version").split() == pkg_config("--modversion")
+
+
+def test_list_has_a_line_for_a_cache_while_it_is_held(name):
+    assert listed(name) is None
+    with Holder(name) as holder:
+        assert re.fullmatch(r"4 of 10 samples, [\d.]+ [KM]iB of [\d.]+ MiB, 1 clients", listed(name))
+        holder.leave()
+    assert listed(name) is None
+
+
+def test_show_tells_options_and_counts(name):
+    with Holder(name) as holder:
+        facts = shown(name)
+        holder.leave()
+    assert (facts["name"], facts["uuid"], facts["fingerprint"]) == (name, holder.uuid, "tool 1")
+    assert facts["samples"].startswith("4 of 10, ")
+    assert facts["clients"].startswith("1 beside this one")
+    assert facts["creator"] == f"process {holder.process.pid}"
+    assert (facts["kept"], facts["misses"], facts["fills"], facts["aborts"]) == ("no", "0", "4", "0")
+    assert facts["filled"] == "4 KiB"
+    assert facts["open fills"].startswith("0, ")
+
+
+def test_check_proves_a_sound_cache_and_refuses_what_is_none(name):
+    with Holder(name) as holder:
+        assert run(TOOL, "check", name).startswith(
+            "sound: 4 ready, 0 being filled, 0 orphaned, 0 bad; 4 extents owned, "
+        )
+        with cache_file(name).open("r+b") as file:  # the first bytes say what kind of file it is
+            file.write(b"\xff" * 8)
+        status, sentence = refused("check", name)
+        assert status == 1
+        assert re.fullmatch(rf"ddpcache: .*{re.escape(name)}.*\n", sentence)
+        holder.leave()
+
+
+def test_unlink_removes_the_name_and_leaves_the_holder_its_samples(name):
+    with Holder(name) as holder:
+        assert run(TOOL, "unlink", name) == ""
+        assert listed(name) is None
+        holder.leave()
+
+
+def test_gc_removes_what_a_killed_process_left_and_nothing_else(name):
+    held, kept = f"{name}-held", f"{name}-kept"
+    try:
+        with Holder(held) as holder, Holder(name) as dead, Holder(kept, "kept") as keeper:
+            dead.kill()
+            keeper.leave()
+            assert cache_file(name).exists()
+            assert int(re.fullmatch(r"removed (\d+)\n", run(TOOL, "gc"))[1]) >= 1
+            assert not cache_file(name).exists()
+            assert listed(held).endswith(", 1 clients")
+            assert listed(kept).endswith(", 0 clients, kept")
+            assert shown(kept)["kept"] == "yes"
+            holder.leave()
+    finally:
+        run(TOOL, "unlink", kept)
+
+
+@pytest.mark.parametrize("command", ["show", "check", "unlink"])
+def test_name_that_is_not_there_is_a_sentence_and_status_1(command):
+    name = f"test-tool-{os.getpid()}-missing"
+    status, sentence = refused(command, name)
+    assert status == 1
+    assert re.fullmatch(rf"ddpcache: .*no cache.*{name}\n", sentence)
+
+
+def test_directory_that_is_not_there_is_a_sentence_and_status_1(tmp_path):
+    for command in ("list", "gc"):
+        status, sentence = refused("--directory", tmp_path / "missing", command)
+        assert status == 1
+        assert re.fullmatch(rf"ddpcache: .*{tmp_path}/missing.*\n", sentence)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [([], "subcommand is required"), (["show"], "NAME is required"), (["remove"], ""), (["gc", "--all"], "--all")],
+)
+def test_call_that_says_too_little_or_too_much_is_refused_with_a_hint(arguments, complaint):
+    status, text = refused(*arguments)
+    assert status > 1  # 1 is for what the caches say
+    assert complaint in text
+    assert "--help" in text
