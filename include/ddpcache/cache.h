@@ -161,7 +161,8 @@ DC_API int32_t dc_cache_list(const char *directory, uint8_t *buffer, uint64_t bu
  *          192
  *  @param capacity_bytes  receives the capacity to ask for
  *  @param total_bytes     receives what the cache then takes in all, entries and client records included
- *  @return DC_OK; DC_ERROR_ARGUMENT, DC_ERROR_RANGE, DC_ERROR_TOO_LARGE, DC_ERROR_UNSUPPORTED. Never blocks. @since 0.1 */
+ *  @return DC_OK; DC_ERROR_ARGUMENT, DC_ERROR_RANGE, DC_ERROR_TOO_LARGE, DC_ERROR_UNSUPPORTED. Never blocks.
+ *          @since 0.1 */
 DC_API int32_t dc_cache_estimate(const dc_cache_options *options, uint64_t sample_bytes, uint64_t *capacity_bytes,
                                  uint64_t *total_bytes, dc_error *error);
 

@@ -135,7 +135,7 @@ enum dc_order {
    *  j+local_size, j+2*local_size, ... of the window's order. */
   DC_ORDER_NODE = 0,
   /** torch.utils.data.DistributedSampler of torch 2.13 and 2.14, to the bit: one permutation of everything, dealt to
-   *  all ranks in turn. Any rank may get any sample in any epoch. Of seed + epoch the low 32 bits count, as in torch. */
+   *  all ranks in turn. Any rank may get any sample in any epoch. Of seed + epoch the low 32 bits count, as there. */
   DC_ORDER_TORCH = 1,
   /** VisCy's ShardedDistributedSampler, to the bit: each rank shuffles a contiguous block of its own. Without shuffle
    *  it is TORCH. */
