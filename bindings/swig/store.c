@@ -26,9 +26,14 @@ static int parse_array(PyObject *description, dc_array *array, Py_buffer *source
   int code, bits;
   if (!PyArg_ParseTuple(description, "OiiO!s", &buffer, &code, &bits, &PyTuple_Type, &shape, &name)) return -1;
   Py_ssize_t dimensions = PyTuple_Size(shape);
-  if (dimensions > DC_DIMENSIONS_MAX || strlen(name) >= sizeof array->name) {
+  if (dimensions > DC_DIMENSIONS_MAX) {
     PyErr_Format(PyExc_ValueError, "an array has %zd dimensions, and a cache holds up to %d", dimensions,
                  DC_DIMENSIONS_MAX);
+    return -1;
+  }
+  if (strlen(name) >= sizeof array->name) {
+    PyErr_Format(PyExc_ValueError, "an array's name has %zd bytes, and a cache holds up to %d: %s",
+                 (Py_ssize_t)strlen(name), (int)sizeof array->name - 1, name);
     return -1;
   }
   memset(array, 0, sizeof *array);
@@ -67,11 +72,23 @@ fail:
   return -1;
 }
 
-/* Allocates and copies, under the GIL. A status; where it is an error, `error` has its text. */
+/* The library cannot know what the options are called here. */
+static void add_remedy(const dcpy_record *record, dc_error *error) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < record->count; ++i) bytes += (uint64_t)record->sources[i].len;
+  if (bytes > DC_SAMPLE_BYTES_MAX) return;
+  size_t used = strlen(error->message);
+  PyOS_snprintf(
+      error->message + used, sizeof error->message - used,
+      ". Open the cache with a larger sample_bytes_max=, or a larger capacity=, of which it is 1/256 by default");
+}
+
+/* Allocates without the GIL, and copies (see dcpy_copy). A status; where it is an error, `error` has its text. */
 static int32_t record_write(dcpy_record *record, dc_fill *fill, dc_error *error) {
   PyThreadState *thread = PyEval_SaveThread();
   int32_t status = dc_cache_fill_allocate(fill, record->arrays, record->count, record->structure, error);
   PyEval_RestoreThread(thread);
+  if (status == DC_ERROR_TOO_LARGE) add_remedy(record, error);
   if (status != DC_OK) return status;
   for (uint32_t i = 0; i < record->count; ++i) {
     if (record->arrays[i].bytes != (uint64_t)record->sources[i].len) {
@@ -123,6 +140,8 @@ static PyObject *call_loader(PyObject *loader, int64_t index) {
 }
 
 static int32_t load_sample(dcpy_loading *loading, dc_fill *fill, int64_t index) {
+  /* It may run again: what it stored may have been removed before anybody saw it. */
+  Py_CLEAR(loading->sample);
   loading->sample = call_loader(loading->loader, index);
   if (!loading->sample) return 0;
   dcpy_record record;
