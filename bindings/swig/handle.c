@@ -7,6 +7,8 @@
 #include "store.h"
 #include "view.h"
 
+#define DCPY_NOT_DROPPABLE "samples can be removed from a droppable cache only: open it with droppable=True"
+
 static dcpy_handle *handle_of(PyObject *object) {
   if (PyObject_TypeCheck(object, dcpy.handle_type)) return (dcpy_handle *)object;
   PyErr_SetString(PyExc_TypeError, "a ddpcache.Cache is needed here");
@@ -19,12 +21,21 @@ dcpy_handle *dcpy_handle_empty(PyObject *object) {
   return (dcpy_handle *)dcpy_fail(DC_ERROR_STATE, "the cache is open already");
 }
 
-static dcpy_handle *closed(void) { return (dcpy_handle *)dcpy_fail(DC_ERROR_STATE, "the cache is closed"); }
+/* Raises that the cache is closed, and returns NULL. Its name is ddpcache.Cache's. */
+static dcpy_handle *closed(dcpy_handle *handle) {
+  PyObject *name = PyObject_GetAttrString((PyObject *)handle, "_name");
+  PyObject *text = name ? PyUnicode_FromFormat("the cache %R is closed", name) : NULL;
+  Py_XDECREF(name);
+  PyErr_Clear();
+  dcpy_fail(DC_ERROR_STATE, text ? PyUnicode_AsUTF8AndSize(text, NULL) : "the cache is closed");
+  Py_XDECREF(text);
+  return NULL;
+}
 
 dcpy_handle *dcpy_handle_enter(PyObject *object) {
   dcpy_handle *handle = handle_of(object);
   if (!handle) return NULL;
-  if (!handle->cache) return closed();
+  if (!handle->cache) return closed(handle);
   ++handle->active;
   return handle;
 }
@@ -48,7 +59,7 @@ int32_t dcpy_handle_close(dcpy_handle *handle) {
 static int64_t length_of(dcpy_handle *handle) {
   if (handle->length) return handle->length;
   if (!handle->cache) {
-    closed();
+    closed(handle);
     return -1;
   }
   dc_cache_info info = {.struct_size = sizeof info};
@@ -72,13 +83,25 @@ PyObject *dcpy_handle_fail(dcpy_handle *handle, int32_t status, int64_t index) {
   return dcpy_fail(status, message);
 }
 
-/* A sample's number; any integer object, as for lists. 0, or -1 with an exception. */
-static int index_of(PyObject *object, int64_t *index) {
+static void fail_beyond(dcpy_handle *handle, PyObject *number) {
+  int64_t length = length_of(handle);
+  if (length < 0) return;
+  PyObject *text = PyUnicode_FromFormat("index %S is not in 0..%lld", number, (long long)length - 1);
+  if (text) dcpy_fail(DC_ERROR_RANGE, PyUnicode_AsUTF8AndSize(text, NULL));
+  Py_XDECREF(text);
+}
+
+/* A sample's number; any integer object, as for lists, but no bool, which is a mistake here. 0, or -1 with an exception. */
+static int index_of(PyObject *self, PyObject *object, int64_t *index) {
+  if (PyBool_Check(object)) {
+    PyErr_Format(PyExc_TypeError, "an index is an integer, not %R", object);
+    return -1;
+  }
   PyObject *number = PyNumber_Index(object);
   if (!number) return -1;
   int overflow;
   *index = PyLong_AsLongLongAndOverflow(number, &overflow);
-  if (overflow) PyErr_Format(PyExc_IndexError, "index %S is beyond every cache", number);
+  if (overflow) fail_beyond((dcpy_handle *)self, number);
   Py_DECREF(number);
   return PyErr_Occurred() ? -1 : 0;
 }
@@ -126,7 +149,7 @@ static int parse(const dcpy_signature *signature, PyObject *const *args, Py_ssiz
 /* The sample, or NULL: with an exception, or without one where it is a miss. */
 static PyObject *find(dcpy_handle *handle, int64_t index, int as_views) {
   if (!handle->cache) {
-    closed();
+    closed(handle);
     return NULL;
   }
   dc_view view;
@@ -141,7 +164,7 @@ static PyObject *handle_get(PyObject *self, PyObject *const *args, Py_ssize_t gi
   static const dcpy_signature signature = {"get", {"index", "default", "view"}, 3, 2, 1};
   PyObject *values[3] = {NULL};
   int64_t index;
-  if (parse(&signature, args, given, names, values) != 0 || index_of(values[0], &index) != 0) return NULL;
+  if (parse(&signature, args, given, names, values) != 0 || index_of(self, values[0], &index) != 0) return NULL;
   int as_views = truth_of(values[2]);
   if (as_views < 0) return NULL;
   PyObject *sample = find((dcpy_handle *)self, index, as_views);
@@ -151,7 +174,7 @@ static PyObject *handle_get(PyObject *self, PyObject *const *args, Py_ssize_t gi
 
 static PyObject *handle_subscript(PyObject *self, PyObject *key) {
   int64_t index;
-  if (index_of(key, &index) != 0) return NULL;
+  if (index_of(self, key, &index) != 0) return NULL;
   PyObject *sample = find((dcpy_handle *)self, index, 0);
   return sample || PyErr_Occurred() ? sample : dcpy_handle_fail((dcpy_handle *)self, DC_MISS, index);
 }
@@ -185,7 +208,7 @@ static PyObject *handle_get_or_load(PyObject *self, PyObject *const *args, Py_ss
   static const dcpy_signature signature = {"get_or_load", {"index", "loader", "timeout", "view"}, 4, 3, 2};
   PyObject *values[4] = {NULL};
   int64_t index;
-  if (parse(&signature, args, given, names, values) != 0 || index_of(values[0], &index) != 0) return NULL;
+  if (parse(&signature, args, given, names, values) != 0 || index_of(self, values[0], &index) != 0) return NULL;
   if (!PyCallable_Check(values[1]))
     return PyErr_Format(PyExc_TypeError, "a loader is called with the index, but %R cannot be called", values[1]);
   int64_t timeout_ns = timeout_of(values[2], 60 * INT64_C(1000000000));
@@ -197,7 +220,7 @@ static PyObject *handle_get_or_load(PyObject *self, PyObject *const *args, Py_ss
 /* A status of dcpy_store, or -1 with an exception. */
 static int32_t store(PyObject *self, PyObject *key, PyObject *sample) {
   int64_t index;
-  if (index_of(key, &index) != 0) return -1;
+  if (index_of(self, key, &index) != 0) return -1;
   dcpy_handle *handle = dcpy_handle_enter(self);
   if (!handle) return -1;
   int32_t status = dcpy_store(handle, index, sample);
@@ -216,15 +239,18 @@ static PyObject *handle_put(PyObject *self, PyObject *const *args, Py_ssize_t gi
 /* 0, or -1 with an exception. */
 static int drop(PyObject *self, PyObject *key) {
   int64_t index;
-  if (index_of(key, &index) != 0) return -1;
+  if (index_of(self, key, &index) != 0) return -1;
   dcpy_handle *handle = (dcpy_handle *)self;
   if (!handle->cache) {
-    closed();
+    closed(handle);
     return -1;
   }
   int32_t status = dc_cache_remove(handle->cache, index);
   if (status == DC_OK) return 0;
-  dcpy_handle_fail(handle, status, index);
+  if (status == DC_ERROR_UNSUPPORTED)
+    dcpy_fail(status, DCPY_NOT_DROPPABLE);
+  else
+    dcpy_handle_fail(handle, status, index);
   return -1;
 }
 
@@ -233,7 +259,7 @@ static int handle_assign(PyObject *self, PyObject *key, PyObject *sample) {
   int32_t status = store(self, key, sample);
   if (status <= 0) return status;
   int64_t index;
-  if (index_of(key, &index) == 0) dcpy_handle_fail((dcpy_handle *)self, status, index);
+  if (index_of(self, key, &index) == 0) dcpy_handle_fail((dcpy_handle *)self, status, index);
   return -1;
 }
 
@@ -243,10 +269,15 @@ static PyObject *array_of(dc_view *taken, uint32_t number) {
   dc_array array;
   int32_t status = dc_view_array(dcpy_hold_view(hold), number, &array);
   PyObject *ndarray = status == DC_OK ? dcpy_ndarray_new(hold, number, &array) : NULL;
-  if (status == DC_ERROR_RANGE)
-    PyErr_Format(PyExc_IndexError, "the sample has no array %u", (unsigned)number);
-  else if (status != DC_OK)
+  if (status == DC_ERROR_RANGE) {
+    char message[128];
+    PyOS_snprintf(message, sizeof message, "index %lld: the sample has no array %u: it has %u",
+                  (long long)dcpy_hold_view(hold)->index, (unsigned)number,
+                  (unsigned)dcpy_hold_view(hold)->array_count);
+    dcpy_fail(DC_ERROR_RECORD, message);
+  } else if (status != DC_OK) {
     dcpy_fail(status, NULL);
+  }
   dcpy_hold_drop(hold);
   return ndarray;
 }
@@ -256,8 +287,8 @@ static PyObject *handle_array(PyObject *self, PyObject *args) {
   PyObject *key;
   unsigned int number;
   int64_t index;
-  if (!PyArg_ParseTuple(args, "OI:_array", &key, &number) || index_of(key, &index) != 0) return NULL;
-  if (!handle->cache) return (PyObject *)closed();
+  if (!PyArg_ParseTuple(args, "OI:_array", &key, &number) || index_of(self, key, &index) != 0) return NULL;
+  if (!handle->cache) return (PyObject *)closed(handle);
   dc_view view;
   int32_t status = dc_cache_view(handle->cache, index, &view);
   return status == DC_OK ? array_of(&view, number) : dcpy_handle_fail(handle, status, index);
@@ -266,13 +297,13 @@ static PyObject *handle_array(PyObject *self, PyObject *args) {
 static int handle_contains(PyObject *self, PyObject *key) {
   dcpy_handle *handle = (dcpy_handle *)self;
   int64_t index;
-  if (index_of(key, &index) != 0) {
+  if (index_of(self, key, &index) != 0) {
     if (!PyErr_ExceptionMatches(PyExc_IndexError)) return -1;
     PyErr_Clear();
     return 0;
   }
   if (!handle->cache) {
-    closed();
+    closed(handle);
     return -1;
   }
   int32_t status = dc_cache_contains(handle->cache, index);
@@ -304,7 +335,9 @@ static PyObject *handle_closed(PyObject *self, void *unused) {
 
 static void handle_dealloc(PyObject *self) {
   PyTypeObject *type = Py_TYPE(self);
-  dc_cache_close(((dcpy_handle *)self)->cache);
+  /* Where a fill that `raw` began is still open, this is refused: the fill needs the dc_cache, which then stays until the
+   * process ends. */
+  if (((dcpy_handle *)self)->cache) dcpy_handle_close((dcpy_handle *)self);
   freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
   release(self);
   Py_DECREF(type);
@@ -368,6 +401,7 @@ static PyType_Spec handle_spec = {"ddpcache.Handle", sizeof(dcpy_handle), 0, Py_
                                   handle_slots};
 
 int dcpy_handle_register(PyObject *module) {
+  if (PyModule_AddStringConstant(module, "NOT_DROPPABLE", DCPY_NOT_DROPPABLE) != 0) return -1;
   static const char *const plans[] = DCPY_PLAN_NAMES;
   for (size_t i = 0; i < sizeof plans / sizeof *plans; ++i)
     if (PyModule_AddIntConstant(module, plans[i], (long)i) != 0) return -1;

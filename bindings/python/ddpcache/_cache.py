@@ -9,6 +9,7 @@ import os
 import re
 import weakref
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _ddpcache as core
 from . import raw
-from ._errors import MismatchError, MissError, RangeError, RecordError, StateError, check
+from ._errors import MismatchError, MissError, NotFoundError, RangeError, RecordError, StateError, check, error_of
 from ._job import job_id
 
 _UNITS: dict[str, int] = {
@@ -133,13 +134,16 @@ def _sized(cls: Any, size: int) -> Any:
 
 
 def parse_bytes(size: int | str) -> int:
-    """A size: a number of bytes, or text such as "8GiB", "500MB", "1.5 TiB" (powers of 1024 with an i, else 1000)."""
+    """A size: a number of bytes, or text such as "8GiB", "500MB", "1.5 TiB" (powers of 1024 with an i, else 1000).
+
+    Raises ValueError (RangeError for one beyond 2**63 - 1), TypeError.
+    """
     if isinstance(size, str):
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", size)
         unit = _UNITS.get(match[2].upper()) if match else None
         if match is None or unit is None:
             raise ValueError(f"a size is a number of bytes or text such as '8GiB' or '500MB', not {size!r}")
-        return round(float(match[1]) * unit) if "." in match[1] else int(match[1]) * unit
+        return _number(f"a size ({size!r})", round(Fraction(match[1]) * unit), 0, 2**63 - 1)
     return _number("a size", size, 0, 2**63 - 1)
 
 
@@ -167,7 +171,11 @@ def _name(name: Any) -> str:
 
 
 def _directory(directory: str | os.PathLike[str] | None) -> str | None:
-    return None if directory is None else os.fspath(directory)
+    if directory is None:
+        return None
+    path = os.fspath(directory)
+    # Absolute, so that a pickle, or a process that goes elsewhere, means the same. The C library refuses an empty one.
+    return os.path.abspath(path) if path else path
 
 
 def _options(
@@ -201,8 +209,9 @@ class Cache(core.Handle):
     """A cache of decoded samples, in shared memory, one per machine: every process that opens its name shares it.
 
     ``Cache(name, length=n, fingerprint=text)`` opens the cache, or creates it; of any number of processes exactly one
-    does. ``Cache(name)`` attaches to one that is in use. Each of the samples 0..length-1 is filled once, by whoever
-    asks first, and then read by all without a copy; samples never change. Negative indices are none.
+    does. ``Cache(name)`` attaches to one that a process has open, and to no other. Each of the samples 0..length-1 is
+    filled once, by whoever asks first, and then read by all without a copy; samples never change. Negative indices are
+    none.
 
         cache = ddpcache.Cache("digits", length=60000, fingerprint="digits v1")
         image, label = cache.get_or_load(7, decode)     # decode(7) if no process has done so before
@@ -261,14 +270,18 @@ class Cache(core.Handle):
     ) -> None:
         self._name = _name(name)
         self._directory = _directory(directory)
-        error = raw.dc_error()
         if length is None and fingerprint is _REQUIRED:
             given = (capacity, sample_bytes, sample_bytes_max, clients_max)
             if keep or partial or droppable or any(value is not None for value in given):
                 raise TypeError(
                     "to create a cache, give length and fingerprint too; to attach to one, give its name alone"
                 )
-            check(raw.dc_cache_attach(name, self._directory, _timeout_ns(timeout), self, error), error)
+            self._attach(timeout)
+            if self.info.adopted:
+                self.close()
+                raise NotFoundError(
+                    f"no process is attached to the cache {name!r}: give length and fingerprint to take it over"
+                )
         else:
             if length is None or fingerprint is _REQUIRED:
                 missing = "length" if length is None else "fingerprint (None says that the data have none)"
@@ -281,8 +294,15 @@ class Cache(core.Handle):
                 raise ValueError(
                     f"a fingerprint is None or a str that is not empty and has no NUL, not {fingerprint!r}"
                 )
+            if fingerprint is not None and (size := len(fingerprint.encode())) > raw.DC_FINGERPRINT_BYTES_MAX:
+                raise RangeError(f"the fingerprint has {size} bytes, and may have {raw.DC_FINGERPRINT_BYTES_MAX}")
+            error = raw.dc_error()
             check(raw.dc_cache_open(name, self._directory, fingerprint, options, self, error), error)
         _open_caches.add(self)
+
+    def _attach(self, timeout: float) -> None:
+        error = raw.dc_error()
+        check(raw.dc_cache_attach(self._name, self._directory, _timeout_ns(timeout), self, error), error)
 
     @property
     def name(self) -> str:
@@ -340,32 +360,31 @@ class Cache(core.Handle):
         Raises RangeError (an IndexError), with nothing removed, where an index is beyond the cache, TypeError for
         indices that are no integers, UnsupportedError for a cache that is not droppable. Never blocks.
         """
-        wanted = _indices(np.atleast_1d(indices))
+        wanted = _indices(indices if np.ndim(indices) else [indices])
         status, removed = raw.dc_cache_remove_batch(self, wanted, wanted.size)
         if status == raw.DC_ERROR_RANGE:
             outside = wanted[(wanted < 0) | (wanted >= len(self))].tolist()
             raise RangeError(f"not in 0..{len(self) - 1}: {', '.join(map(str, outside[:8]))}; nothing was removed")
-        check(status)
-        return int(removed)
+        return _removed(status, removed)
 
     def clear(self) -> int:
         """Removes all samples there are; how many. Fills under way go on. Never blocks. Raises UnsupportedError."""
-        status, removed = raw.dc_cache_clear(self)
-        check(status)
-        return int(removed)
+        return _removed(*raw.dc_cache_clear(self))
 
     def read_batch(self, indices: ArrayLike, out: Any = None, threads: int = 1, *, array: int = 0) -> Any:
         """Copies many samples of one shape into one array, one after the other.
 
         Args:
             indices: integers 0..len-1, in any order, repeats allowed.
-            out: a writable C-contiguous array (or CPU tensor) for len(indices) samples, which is then returned; None: a
-                new NumPy array of shape (len(indices), *shape of a sample).
+            out: a writable C-contiguous array (or CPU tensor) of the samples' dtype and shape (len(indices), *shape of
+                a sample), which is then returned; None: a new NumPy array.
             threads: native threads to copy with, 1 to 64.
             array: which array of each sample, for samples of several: 0 is the first.
 
         Raises MissError (a KeyError) where a sample is not in the cache, RecordError (a ValueError) where one has
-        another size, IndexError; `out` then holds those that could be copied. Runs without the GIL, and never blocks.
+        another size or no such array, RangeError (an IndexError); `out` then holds those that could be copied.
+        RecordError, with nothing copied, where `out` is not like the first sample. Runs without the GIL, and never
+        blocks. The look at the first sample counts as one hit more.
         """
         wanted = _indices(indices)
         threads = _number("threads", threads, 1, 64)
@@ -373,6 +392,8 @@ class Cache(core.Handle):
         if out is None and wanted.size == 0:
             raise ValueError("an empty batch has no shape: give `out`, or at least one index")
         target = self._new_batch(wanted, array) if out is None else _batch_memory(out)
+        if out is not None and wanted.size:
+            self._compare_batch(target, wanted, array)
         sample_bytes, rest = divmod(target.nbytes, max(1, wanted.size))
         if rest or (target.ndim and target.shape[0] != wanted.size):
             raise ValueError(f"out has shape {target.shape}, but there are {wanted.size} samples")
@@ -386,6 +407,22 @@ class Cache(core.Handle):
         """Room for the batch, as large as its first sample says."""
         view = self._array(int(wanted[0]), array)
         return np.empty((wanted.size, *view.shape), dtype=view.dtype)
+
+    def _compare_batch(self, target: NDArray[Any], wanted: NDArray[np.int64], array: int) -> None:
+        """Refuses a batch's memory that is not like its first sample, where that is in the cache."""
+        first = int(wanted[0])
+        if raw.dc_cache_contains(self, first) != raw.DC_OK:
+            return
+        try:
+            view = self._array(first, array)
+        except MissError:  # removed meanwhile
+            return
+        shape = (wanted.size, *view.shape)
+        if target.dtype != view.dtype or target.shape != shape:
+            raise RecordError(
+                f"out is {target.dtype} of shape {target.shape}, but {wanted.size} samples like index {first} take "
+                f"{view.dtype} of shape {shape}"
+            )
 
     def _raise_batch(
         self, status: int, wanted: NDArray[np.int64], statuses: NDArray[np.int32], sample_bytes: int
@@ -464,7 +501,9 @@ class Cache(core.Handle):
 def _reattach(cls: type[Cache], name: str, directory: str | None, uuid: str) -> Cache:
     """Unpickles: attaches to the cache that was pickled, and to no other of its name."""
     cache = cls.__new__(cls)
-    Cache.__init__(cache, name, directory=directory)
+    cache._name, cache._directory = name, directory
+    cache._attach(_OPEN_SECONDS)
+    _open_caches.add(cache)
     found = cache.info.uuid
     if found != uuid:
         cache.close()
@@ -476,11 +515,23 @@ def _reattach(cls: type[Cache], name: str, directory: str | None, uuid: str) -> 
 
 def _indices(indices: ArrayLike) -> NDArray[np.int64]:
     found = np.asarray(indices)
+    if found.ndim == 1 and found.dtype.kind in "Of":
+        # What NumPy makes of integers that it has no type for.
+        for index in np.asarray(indices, dtype=object):
+            if isinstance(index, int) and not -(2**63) <= index < 2**63:
+                raise RangeError(f"index {index} is beyond every cache")
     if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
         raise TypeError(f"indices are a sequence of integers, not of {found.dtype} and {found.ndim} dimensions")
     if found.dtype == np.uint64 and found.size and int(found.max()) > raw.DC_LENGTH_MAX:
         raise RangeError(f"index {found.max()} is beyond every cache")
     return np.ascontiguousarray(found, dtype=np.int64)
+
+
+def _removed(status: int, removed: int) -> int:
+    if status == raw.DC_ERROR_UNSUPPORTED:
+        raise error_of(status, core.NOT_DROPPABLE)
+    check(status)
+    return removed
 
 
 def _batch_memory(out: Any) -> NDArray[Any]:

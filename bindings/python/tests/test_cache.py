@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import gc
 import os
+import pickle
 import threading
 import weakref
 from pathlib import Path
@@ -43,8 +44,10 @@ def test_samples_never_change(cache):
 @pytest.mark.parametrize("index", [100, -1, 2**40, 2**70, -(2**70)])
 def test_an_index_outside_the_cache_is_an_index_error(cache, index):
     for call in (cache.get, cache.__getitem__, lambda i: cache.put(i, 1), lambda i: cache.get_or_load(i, int)):
-        with pytest.raises(IndexError, match=str(index)):
+        with pytest.raises(ddpcache.RangeError, match=f"index {index} is not in 0..99"):
             call(index)
+    with pytest.raises(ddpcache.RangeError, match=str(index)):
+        cache.read_batch([0, index], np.zeros((2, 1), np.uint8))
     assert index not in cache
 
 
@@ -55,6 +58,23 @@ def test_an_index_that_is_no_integer_is_a_type_error(cache, index):
             call(index)
     with pytest.raises(TypeError):
         index in cache  # noqa: B015
+
+
+@pytest.mark.parametrize("index", [True, False])
+def test_a_bool_is_no_index(cache, index):
+    calls = (
+        cache.get,
+        cache.__getitem__,
+        cache.__delitem__,
+        cache.__contains__,
+        lambda i: cache.put(i, 1),
+        lambda i: cache.get_or_load(i, int),
+        lambda i: cache.read_batch([i]),
+    )
+    for call in calls:
+        with pytest.raises(TypeError, match="integer"):
+            call(index)
+    assert cache.stats().resident == 0
 
 
 def test_integers_of_numpy_are_indices(cache):
@@ -117,6 +137,30 @@ def test_a_cache_to_keep_stays_and_is_adopted(open_cache, name):
         ddpcache.Cache.unlink(name)
 
 
+def test_a_name_alone_attaches_only_where_a_process_is(open_cache, name):
+    with open_cache(keep=True) as first:
+        first[1] = image(1)
+        received = pickle.dumps(first)
+    try:
+        with pytest.raises(ddpcache.NotFoundError, match=f"'{name}': give length and fingerprint"):
+            ddpcache.Cache(name)
+        assert name in ddpcache.Cache.list()
+        with pickle.loads(received) as again:
+            assert (again[1] == image(1)).all()
+    finally:
+        ddpcache.Cache.unlink(name)
+
+
+def test_a_directory_is_the_same_wherever_the_process_goes(open_cache, monkeypatch):
+    monkeypatch.chdir("/dev")
+    cache = open_cache(directory="shm")
+    cache[1] = image(1)
+    monkeypatch.chdir("/")
+    assert cache.directory == "/dev/shm"
+    with pickle.loads(pickle.dumps(cache)) as other:
+        assert (other[1] == image(1)).all()
+
+
 def test_unlinking_frees_the_name_at_once(open_cache, name):
     first = open_cache()
     first[1] = image(1)
@@ -154,6 +198,8 @@ def test_a_cache_of_other_options_or_data_is_refused_with_both_values(open_cache
         ({"capacity": "8G"}, ValueError, "8G"),
         ({"capacity": 2.5}, TypeError, "2.5"),
         ({"capacity": "4000TiB"}, MemoryError, "(?i)need"),
+        ({"capacity": "999999999TiB"}, ValueError, "999999999TiB.*1099511626676488372224"),
+        ({"capacity": "9" * 400 + ".5TiB"}, ValueError, "999.5TiB"),
         ({"sample_bytes": -1}, ValueError, "-1"),
         ({"sample_bytes_max": 2**40}, ValueError, str(2**40)),
         ({"clients_max": 0}, ValueError, "from 1 to 4095, not 0"),
@@ -163,7 +209,7 @@ def test_a_cache_of_other_options_or_data_is_refused_with_both_values(open_cache
         ({"fingerprint": ""}, ValueError, "fingerprint"),
         ({"fingerprint": 7}, ValueError, "7"),
         ({"fingerprint": "a\0b"}, ValueError, "fingerprint"),
-        ({"fingerprint": "x" * 1025}, ValueError, "1024"),
+        ({"fingerprint": "é" * 513}, ValueError, "1026 bytes, and may have 1024"),
         ({"directory": "/proc"}, ddpcache.Error, "proc"),
         ({"directory": "/nowhere/at/all"}, OSError, "nowhere"),
     ],
@@ -250,14 +296,14 @@ def test_a_closed_cache_refuses_every_call(cache):
         lambda: cache.read_batch([1]),
     )
     for call in calls:
-        with pytest.raises(ddpcache.StateError, match="closed"):
+        with pytest.raises(ddpcache.StateError, match=f"{cache.name}' is closed"):
             call()
     assert "closed" in repr(cache)
 
 
 def test_too_large_a_sample_is_an_error_with_both_sizes(open_cache):
     cache = open_cache(sample_bytes_max=1 << 16)
-    with pytest.raises(ddpcache.TooLargeError, match=r"200000.*65536") as caught:
+    with pytest.raises(ddpcache.TooLargeError, match=r"200000.*65536.*sample_bytes_max=") as caught:
         cache.put(1, np.zeros(200_000, dtype=np.uint8))
     assert isinstance(caught.value, ValueError)
     assert 1 not in cache and cache.put(1, np.zeros(65536, dtype=np.uint8))
@@ -344,8 +390,24 @@ class TestReadBatch:
         for index in range(4):
             cache[index] = (image(index), index * 10)
         assert cache.read_batch([3, 1], array=1).tolist() == [30, 10]
-        with pytest.raises(IndexError):
-            cache.read_batch([3, 1], array=2)
+        for out in (None, np.empty((2, 1), np.int64)):
+            with pytest.raises(ddpcache.RecordError, match="array"):
+                cache.read_batch([3, 1], out, array=2)
+
+    @pytest.mark.parametrize(
+        "out",
+        [
+            np.zeros((3, 4, 5), np.float32),
+            np.zeros((3, 5, 4), np.int32),
+            np.zeros((3, 20), np.int32),
+            np.zeros((3, 80), np.uint8),
+            np.zeros((2, 4, 5), np.int32),
+        ],
+    )
+    def test_it_refuses_memory_that_is_not_like_the_samples(self, filled, out):
+        with pytest.raises(ddpcache.RecordError, match=r"out is .* index 1 take int32 of shape \(3, 4, 5\)"):
+            filled.read_batch([1, 2, 3], out)
+        assert not out.any()
 
     def test_missing_samples_are_named(self, filled):
         with pytest.raises(KeyError, match="1 of 3 samples: indices 77"):

@@ -57,6 +57,9 @@ def test_an_array_keeps_its_values_until_the_last_one_over_them_is_gone(cache):
 
 def test_indices_that_are_none_remove_nothing(cache):
     cache[1] = SAMPLE
+    for beyond in (2**70, [1, 2**70], [-1, 2**63]):
+        with pytest.raises(ddpcache.RangeError, match="beyond"):
+            cache.remove(beyond)
     with pytest.raises(IndexError, match="not in 0..999: -1, 1000"):
         cache.remove([1, -1, 1000])
     with pytest.raises(TypeError):
@@ -68,6 +71,6 @@ def test_a_cache_that_was_not_made_for_it_keeps_its_samples(open_cache):
     fixed = open_cache(length=10, capacity="1MiB")
     fixed[1] = SAMPLE
     for attempt in (lambda: fixed.__delitem__(1), lambda: fixed.remove(1), fixed.clear):
-        with pytest.raises(ddpcache.UnsupportedError):
+        with pytest.raises(ddpcache.UnsupportedError, match="open it with droppable=True"):
             attempt()
     assert 1 in fixed
