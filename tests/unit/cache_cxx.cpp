@@ -1,7 +1,10 @@
 // The C++ objects over the cache.
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <signal.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <optional>
 #include <stdexcept>
@@ -72,9 +75,9 @@ TEST_F(CxxCache, TellsWhatItIs) {
   EXPECT_EQ(info.clients_max, 16u);
 }
 
-TEST_F(CxxCache, IsSharedByWhoOpensItAgain) {
+TEST_F(CxxCache, IsAttachedToByName) {
   cache_.load(3, write_four);
-  ddpcache::Cache second(name_.c_str(), "C++ v1", small());
+  ddpcache::Cache second = ddpcache::Cache::attach(name_.c_str());
   EXPECT_EQ(second.info().created, 0u);
   EXPECT_STREQ(second.info().uuid, cache_.info().uuid);
   const std::optional<ddpcache::View> view = second.view(3);
@@ -233,6 +236,43 @@ TEST_F(CxxCache, ReadsABatchAndSaysOfEachSampleHowItWent) {
   EXPECT_TRUE(cache_.read_batch({}, nullptr, 16).empty());
 }
 
+TEST_F(CxxCache, ABatchThatCannotBeReadAtAllIsAnError) {
+  cache_.load(1, write_four);
+  std::vector<std::uint8_t> buffer(16, 0xEE);
+  EXPECT_EQ(error_of([&] { cache_.read_batch({1}, buffer.data(), 16, 65); }).status(), DC_ERROR_RANGE);
+  EXPECT_EQ(error_of([&] { cache_.read_batch({1}, buffer.data(), 16, 1, DC_ARRAYS_MAX); }).status(), DC_ERROR_RANGE);
+  EXPECT_EQ(error_of([&] { cache_.read_batch({1}, nullptr, 16); }).status(), DC_ERROR_ARGUMENT);
+  EXPECT_EQ(buffer, std::vector<std::uint8_t>(16, 0xEE));
+}
+
+TEST_F(CxxCache, ASignalDoesNotEndAWait) {
+  std::optional<ddpcache::Fill> fill = cache_.begin_fill(2);
+  ASSERT_TRUE(fill);
+  struct sigaction handler = {};
+  struct sigaction before = {};
+  handler.sa_handler = [](int) {};  // without SA_RESTART: what waits in the kernel returns
+  ASSERT_EQ(sigaction(SIGUSR1, &handler, &before), 0);
+  std::atomic<int> waiting{2};
+  std::thread filler([&] {
+    EXPECT_NO_THROW(EXPECT_FALSE(cache_.begin_fill(2)));
+    --waiting;
+  });
+  std::thread loader([&] {
+    EXPECT_NO_THROW(EXPECT_TRUE(has_four(cache_.load(2, write_four), 2)));
+    --waiting;
+  });
+  for (int i = 0; i < 20; ++i) {
+    std::this_thread::sleep_for(milliseconds(2));
+    for (std::thread *waiter : {&filler, &loader}) pthread_kill(waiter->native_handle(), SIGUSR1);
+  }
+  EXPECT_EQ(waiting, 2);
+  write_four(*fill, 2);
+  fill->commit();
+  filler.join();
+  loader.join();
+  ASSERT_EQ(sigaction(SIGUSR1, &before, nullptr), 0);
+}
+
 TEST_F(CxxCache, HandlesAndViewsMoveAndDoNotCopy) {
   static_assert(!std::is_copy_constructible_v<ddpcache::Cache> && !std::is_copy_assignable_v<ddpcache::Cache>);
   static_assert(!std::is_copy_constructible_v<ddpcache::View> && !std::is_copy_assignable_v<ddpcache::View>);
@@ -266,9 +306,10 @@ TEST(CxxCacheLife, TheNameOfAKeptCacheIsUnlinkedOnce) {
   ddpcache::CacheOptions options = small();
   options.keep = 1;
   { ddpcache::Cache(name.c_str(), "kept", options).load(1, write_four); }
-  EXPECT_TRUE(ddpcache::Cache(name.c_str(), "kept", options).contains(1));
+  EXPECT_TRUE(ddpcache::Cache::attach(name.c_str()).contains(1));
   EXPECT_TRUE(ddpcache::Cache::unlink(name.c_str()));
   EXPECT_FALSE(ddpcache::Cache::unlink(name.c_str()));
+  EXPECT_EQ(error_of([&] { ddpcache::Cache::attach(name.c_str()); }).status(), DC_ERROR_NOT_FOUND);
 }
 
 TEST(CxxCacheLife, SamplesOfADroppableCacheAreRemoved) {
