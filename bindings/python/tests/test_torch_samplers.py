@@ -80,6 +80,28 @@ def test_attributes_may_be_set_as_in_torch():
     assert list(ours) == list(theirs)
 
 
+@pytest.mark.parametrize(("seed", "epoch"), [(2**64, 0), (2**64 - 1, 1), (-(2**63) - 1, 0), (2**70, 0)])
+def test_seeds_that_torch_refuses_are_value_errors_where_they_count(seed, epoch):
+    theirs = torch.utils.data.DistributedSampler
+    for cls in (DistributedSampler, ShardedDistributedSampler, theirs):
+        sampler = cls(range(10), 2, 0, seed=seed)
+        sampler.set_epoch(epoch)
+        with pytest.raises((ValueError, RuntimeError) if cls is theirs else ValueError):
+            list(sampler)
+        sampler.shuffle = False
+        assert list(sampler) == [0, 2, 4, 6, 8]
+
+
+@pytest.mark.parametrize(("seed", "epoch"), [(2**64 - 1, 0), (-(2**63), 0), (-(2**63) - 1, 1), (2**64, -1)])
+def test_the_outermost_seeds_deal_as_torchs(seed, epoch):
+    ours, theirs = (
+        cls(range(50), 2, 0, seed=seed) for cls in (DistributedSampler, torch.utils.data.DistributedSampler)
+    )
+    ours.set_epoch(epoch)
+    theirs.set_epoch(epoch)
+    assert list(ours) == list(theirs)
+
+
 @pytest.mark.parametrize("cls", [DistributedSampler, ShardedDistributedSampler])
 def test_rank_outside_the_world_is_torchs_error(cls):
     with pytest.raises(ValueError, match=r"Invalid rank 3.*\[0, 2\]"):

@@ -29,6 +29,8 @@ class _Compatible(_Base[int]):
 
     def _dealt(self) -> Sampler:
         """The current epoch. Attributes may have been set since the last one, as torch allows."""
+        if self.shuffle and not -(2**63) <= self.seed + self.epoch < 2**64:
+            raise ValueError(f"seed + epoch is from -2**63 to 2**64 - 1, not {self.seed + self.epoch}")
         sampler = Sampler(
             len(self.dataset),  # type: ignore[arg-type]
             order=self._order,
