@@ -1,6 +1,7 @@
 """CachedDataset: decoded once, the caller's own copies, no mix-up of data sets, and what it refuses."""
 
 import copy
+import gc
 import os
 import pickle
 import subprocess
@@ -222,10 +223,25 @@ def test_a_second_data_set_under_one_name_is_an_error(name):
         assert dataset[3]["number"] == 10
 
 
-def test_a_name_stays_taken_until_close_even_if_its_data_set_is_gone(name):
-    CachedDataset(Squares(), name, capacity="8MiB")
-    with pytest.raises(ddpcache.FingerprintError, match="taken by another"):
+def test_a_name_is_free_again_when_its_data_set_is_gone(name):
+    dataset = CachedDataset(Squares(), name, capacity="8MiB")
+    del dataset.dataset  # the claim is the CachedDataset's, not what it wraps
+    gc.collect()
+    with pytest.raises(ddpcache.FingerprintError, match="taken by another.*or delete"):
         CachedDataset(Squares(), name)
+    del dataset
+    gc.collect()
+    with CachedDataset(Squares(offset=1), name, capacity="8MiB") as other:
+        assert other[3]["number"] == 10
+
+
+def test_a_claim_outlives_the_copies_of_its_data_set(name):
+    with CachedDataset(Squares(), name, capacity="8MiB") as dataset:
+        copies = [copy.copy(dataset), pickle.loads(pickle.dumps(dataset))]
+        del copies
+        gc.collect()
+        with pytest.raises(ddpcache.FingerprintError, match="taken by another"):
+            CachedDataset(Squares(), name)
 
 
 def test_the_same_data_set_may_open_its_name_again(name):

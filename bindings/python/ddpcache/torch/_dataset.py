@@ -77,9 +77,11 @@ class CachedDataset(Dataset[Any]):
         cache: a name, or an open Cache of the data set's length. A name opens a cache that is removed when the last
             process has left, with the fingerprint of `fingerprint`. Training and validation need two names.
         transform: is given each sample, from the cache or fresh, whenever it is read; what it returns is not cached.
-        copy: samples are the caller's own: tensors and arrays may be changed. False saves the copy: arrays are
-            read-only views of the cache, and tensors are too, but torch cannot know: an in-place operation on one is a
-            segmentation fault. For a `transform` that makes something new of each sample.
+        copy: samples are the caller's own: tensors and arrays may be changed. Those of a batch are parts of one
+            allocation: keeping one keeps the batch, and torch.save and resize_ see all of it, so clone() first. False
+            saves the copy: arrays are read-only views of the cache, and tensors are too, but torch cannot know: an
+            in-place operation on one is a segmentation fault. For a `transform` that makes something new of each
+            sample.
         version: change it when the samples of the data set change, but not their number or its source.
         capacity: with a name: memory for samples, in bytes or as "8GiB"; None: half of what is free.
 
@@ -88,8 +90,8 @@ class CachedDataset(Dataset[Any]):
 
     Raises TypeError for an IterableDataset; MismatchError (a ValueError) for a Cache of another length;
     FingerprintError (a ValueError) for a second data set under one name or cache in this process, until the first is
-    closed, and where the cache holds another data set's samples: when joining a cache that another job has filled, one
-    sample is decoded again and compared; and what opening a Cache raises.
+    closed or gone, and where the cache holds another data set's samples: when joining a cache that another job has
+    filled, one sample is decoded again and compared; and what opening a Cache raises.
     """
 
     def __init__(
@@ -120,7 +122,9 @@ class CachedDataset(Dataset[Any]):
         self.dataset = dataset
         self.transform = transform
         self.copy = bool(copy)
-        self._claims: list[str] = []
+        self._claims: list[tuple[str, _Holder]] = []
+        # A notebook cell that is run again after `del` has nobody who could call close.
+        weakref.finalize(self, _give_up, self._claims).atexit = False
         self._owns_cache = isinstance(cache, str)
         if isinstance(cache, str):
             self._claim(f"the name {cache!r}")
@@ -142,15 +146,15 @@ class CachedDataset(Dataset[Any]):
         return cache
 
     def _claim(self, what: str) -> None:
-        """Takes a name or cache for this data set, until close."""
+        """Takes a name or cache for this data set, until close or the end of this object."""
         holder = _holders.setdefault(what, _Holder(self.dataset))
         if holder.dataset() is not self.dataset:
             raise FingerprintError(
                 f"{what} is taken by another data set of this process: training and validation need two names. "
-                "close() the CachedDataset that has it, if you have done with that"
+                "close() or delete the CachedDataset that has it, if you have done with that"
             )
         holder.count += 1
-        self._claims.append(what)
+        self._claims.append((what, holder))
 
     def _compare_with_other_job(self) -> None:
         """Decodes one sample again where the cache holds another job's."""
@@ -217,11 +221,7 @@ class CachedDataset(Dataset[Any]):
 
     def close(self) -> None:
         """Gives up the name, and closes the cache if it was opened here. Does nothing the second time."""
-        for what in self._claims:
-            _holders[what].count -= 1
-            if not _holders[what].count:
-                del _holders[what]
-        self._claims = []
+        _give_up(self._claims)
         if self._owns_cache and hasattr(self, "cache"):
             self.cache.close()
 
@@ -251,6 +251,14 @@ class _Holder:
 
 
 _holders: dict[str, _Holder] = {}
+
+
+def _give_up(claims: list[tuple[str, _Holder]]) -> None:
+    while claims:
+        what, holder = claims.pop()
+        holder.count -= 1
+        if not holder.count and _holders.get(what) is holder:
+            del _holders[what]
 
 
 def _equal(one: Any, other: Any) -> bool:
