@@ -72,7 +72,7 @@ Status NameLock::acquire(const Directory &directory, int64_t deadline_ns, NameLo
   const std::string name = Directory::lock_file();
   const std::string subject = directory.described(name);
   Descriptor file;
-  struct stat properties;
+  struct stat properties = {};
   if (Status status = open_lock_file(directory, &file, &properties); !status.ok()) return status;
   for (int64_t pause_ns = 50'000;; pause_ns = std::min<int64_t>(2 * pause_ns, 5'000'000)) {
     if (flock(file.get(), LOCK_EX | LOCK_NB) == 0) {
