@@ -18,7 +18,8 @@ if raw.dc_abi_version() != raw.DC_ABI_VERSION:
     )
 
 from . import _samples
-from ._cache import Cache, CacheEstimate, CacheInfo, CacheReport, CacheStats, parse_bytes
+from ._arguments import parse_bytes
+from ._cache import Cache
 from ._errors import (
     ArgumentError,
     BufferSizeError,
@@ -57,6 +58,7 @@ from ._errors import (
     error_of,
 )
 from ._job import job_id
+from ._records import CacheEstimate, CacheInfo, CacheReport, CacheStats
 from ._sampler import Sampler, Topology, topology
 
 _ddpcache._connect(

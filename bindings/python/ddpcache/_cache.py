@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import dataclasses
 import os
-import re
 import weakref
 from collections.abc import Sequence
-from fractions import Fraction
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _ddpcache as core
 from . import raw
+from ._arguments import absolute_directory, cache_name, number, parse_bytes, timeout_ns
 from ._errors import MismatchError, MissError, NotFoundError, RangeError, RecordError, StateError, check, error_of
 from ._job import job_id
+from ._records import CacheEstimate, CacheInfo, CacheReport, CacheStats, record, sized
 
-_UNITS: dict[str, int] = {
-    "": 1,
-    "B": 1,
-    **{f"{prefix}B": 1000**power for power, prefix in enumerate("KMGT", 1)},
-    **{f"{prefix}IB": 1024**power for power, prefix in enumerate("KMGT", 1)},
-}
 _OPEN_SECONDS = 10.0
 
 
@@ -37,145 +30,6 @@ class _Required:
 
 
 _REQUIRED: Any = _Required()
-
-
-@dataclasses.dataclass(frozen=True)
-class CacheInfo:
-    """What a cache is. Sizes in bytes; see dc_cache_info in cache.h."""
-
-    name: str
-    uuid: str
-    fingerprint: str  #: "" where it has none
-    length: int  #: entries
-    capacity_bytes: int  #: for samples
-    sample_bytes: int  #: as created; 0: samples of any size
-    sample_bytes_max: int  #: the largest sample
-    step_bytes: int  #: the unit in which memory is reserved
-    steps: int  #: units in all
-    file_bytes: int  #: apparent size of the file
-    control_bytes: int  #: what header, client records and entries take
-    job_id: int  #: the creator's: compare with ddpcache.job_id()
-    created_unix_ns: int  #: when it was made
-    creator_pid: int
-    clients_max: int  #: processes that may be attached at one time
-    clients_attached: int
-    created: bool  #: this handle made the cache
-    adopted: bool  #: it was there already, and nobody was attached to it
-    droppable: bool  #: samples can be removed
-    keep: bool  #: it stays when the last client leaves
-    format_version: int
-
-
-@dataclasses.dataclass(frozen=True)
-class CacheStats:
-    """Counts of a cache, or of this process's use of it; see dc_cache_stats in cache.h."""
-
-    hits: int
-    misses: int
-    fills: int  #: samples stored
-    aborts: int  #: fills given up, failed loaders included
-    waits: int  #: times that a caller waited for another filler
-    timeouts: int  #: waits that ended at their deadline
-    bypasses: int  #: loads for which there was no room
-    removed: int  #: samples removed
-    takeovers: int  #: unfinished fills taken over from dead processes
-    bytes_filled: int
-    bytes_copied: int  #: by read_batch
-    resident: int  #: samples in the cache now
-    reserved_bytes: int  #: memory in use now
-    open_fills: int  #: under way now
-    oldest_fill_age_ns: int
-
-    @property
-    def hit_rate(self) -> float:
-        """Hits of all look-ups, 0.0 to 1.0; 0.0 before the first."""
-        return self.hits / max(1, self.hits + self.misses)
-
-
-@dataclasses.dataclass(frozen=True)
-class CacheReport:
-    """What Cache.check found; see dc_cache_report in cache.h."""
-
-    clients: int
-    entries_ready: int  #: samples stored
-    entries_writing: int  #: fills under way
-    entries_orphaned: int  #: fills of dead processes, which the next caller takes over
-    entries_bad: int  #: given up because their record was not sound
-    extents_owned: int
-    extents_free: int
-    extents_named: int
-    steps_reserved: int
-    violations: int  #: 0
-
-
-@dataclasses.dataclass(frozen=True)
-class CacheEstimate:
-    """What a cache for all of its samples takes. Sizes in bytes."""
-
-    capacity_bytes: int  #: to ask for as `capacity`
-    total_bytes: int  #: in shared memory, bookkeeping included
-
-
-_Record = TypeVar("_Record")
-
-
-def _record(cls: type[_Record], source: Any) -> _Record:
-    """A dataclass from the struct with the same field names."""
-    fields = dataclasses.fields(cls)  # type: ignore[arg-type]
-    values = {field.name: getattr(source, field.name) for field in fields}
-    flags = {field.name for field in fields if field.type == "bool"}
-    return cls(**{name: bool(value) if name in flags else value for name, value in values.items()})
-
-
-def _sized(cls: Any, size: int) -> Any:
-    struct = cls()
-    struct.struct_size = size
-    return struct
-
-
-def parse_bytes(size: int | str) -> int:
-    """A size: a number of bytes, or text such as "8GiB", "500MB", "1.5 TiB" (powers of 1024 with an i, else 1000).
-
-    Raises ValueError (RangeError for one beyond 2**63 - 1), TypeError.
-    """
-    if isinstance(size, str):
-        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", size)
-        unit = _UNITS.get(match[2].upper()) if match else None
-        if match is None or unit is None:
-            raise ValueError(f"a size is a number of bytes or text such as '8GiB' or '500MB', not {size!r}")
-        return _number(f"a size ({size!r})", round(Fraction(match[1]) * unit), 0, 2**63 - 1)
-    return _number("a size", size, 0, 2**63 - 1)
-
-
-def _number(what: str, value: Any, low: int, high: int) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{what} is an integer, not {value!r}")
-    number = int(value.__index__())
-    if not low <= number <= high:
-        raise RangeError(f"{what} is from {low} to {high}, not {number}")
-    return number
-
-
-def _timeout_ns(seconds: float) -> int:
-    if not isinstance(seconds, (int, float)) or not seconds >= 0:
-        raise ValueError(f"a timeout is a number of seconds from 0 on, not {seconds!r}")
-    return round(min(seconds, 9e9) * 1e9)
-
-
-def _name(name: Any) -> str:
-    if not isinstance(name, str):
-        raise TypeError(f"a cache's name is a str, not {name!r}")
-    if "\0" in name:
-        raise ValueError(f"a cache's name has no NUL character: {name!r}")
-    return name
-
-
-def _directory(directory: str | os.PathLike[str] | None) -> str | None:
-    if directory is None:
-        return None
-    path = os.fspath(directory)
-    # Absolute, so that a pickle, or a process that goes elsewhere, means the same. The C library refuses an empty one.
-    return os.path.abspath(path) if path else path
 
 
 def _options(
@@ -191,17 +45,17 @@ def _options(
 ) -> raw.dc_cache_options:
     options = raw.dc_cache_options()
     check(raw.dc_cache_options_init(options, core.SIZEOF_CACHE_OPTIONS))
-    options.length = _number("length", length, 1, raw.DC_LENGTH_MAX)
+    options.length = number("length", length, 1, raw.DC_LENGTH_MAX)
     options.capacity_bytes = 0 if capacity is None else parse_bytes(capacity)
     if capacity is not None and not options.capacity_bytes:
         raise ValueError("capacity is at least 1 byte; None takes half of what is free")
     options.sample_bytes = 0 if sample_bytes is None else parse_bytes(sample_bytes)
     options.sample_bytes_max = 0 if sample_bytes_max is None else parse_bytes(sample_bytes_max)
-    options.clients_max = 0 if clients_max is None else _number("clients_max", clients_max, 1, raw.DC_CLIENTS_MAX)
+    options.clients_max = 0 if clients_max is None else number("clients_max", clients_max, 1, raw.DC_CLIENTS_MAX)
     options.keep = int(bool(keep))
     options.partial = int(bool(partial))
     options.droppable = int(bool(droppable))
-    options.timeout_ns = _timeout_ns(timeout)
+    options.timeout_ns = timeout_ns(timeout)
     return options
 
 
@@ -268,8 +122,8 @@ class Cache(core.Handle):
         clients_max: int | None = None,
         timeout: float = _OPEN_SECONDS,
     ) -> None:
-        self._name = _name(name)
-        self._directory = _directory(directory)
+        self._name = cache_name(name)
+        self._directory = absolute_directory(directory)
         if length is None and fingerprint is _REQUIRED:
             given = (capacity, sample_bytes, sample_bytes_max, clients_max)
             if keep or partial or droppable or any(value is not None for value in given):
@@ -302,7 +156,7 @@ class Cache(core.Handle):
 
     def _attach(self, timeout: float) -> None:
         error = raw.dc_error()
-        check(raw.dc_cache_attach(self._name, self._directory, _timeout_ns(timeout), self, error), error)
+        check(raw.dc_cache_attach(self._name, self._directory, timeout_ns(timeout), self, error), error)
 
     @property
     def name(self) -> str:
@@ -317,28 +171,28 @@ class Cache(core.Handle):
     @property
     def info(self) -> CacheInfo:
         """What the cache is, and how this handle came to it. Never blocks."""
-        info = _sized(raw.dc_cache_info, core.SIZEOF_CACHE_INFO)
+        info = sized(raw.dc_cache_info, core.SIZEOF_CACHE_INFO)
         check(raw.dc_cache_info_get(self, info))
-        return _record(CacheInfo, info)
+        return record(CacheInfo, info)
 
     def stats(self, scope: Literal["cache", "client"] = "cache") -> CacheStats:
         """Counts of all clients since the cache was made, or of this process since it attached. Never blocks."""
         scopes = {"cache": raw.DC_STATS_CACHE, "client": raw.DC_STATS_CLIENT}
         if scope not in scopes:
             raise ValueError(f"scope is 'cache' or 'client', not {scope!r}")
-        stats = _sized(raw.dc_cache_stats, core.SIZEOF_CACHE_STATS)
+        stats = sized(raw.dc_cache_stats, core.SIZEOF_CACHE_STATS)
         check(raw.dc_cache_stats_get(self, scopes[scope], stats))
-        return _record(CacheStats, stats)
+        return record(CacheStats, stats)
 
     def check(self) -> CacheReport:
         """Proves every invariant of the cache, while others use it, in time proportional to entries and memory.
 
         Raises DamagedError, which says what is broken and where.
         """
-        report = _sized(raw.dc_cache_report, core.SIZEOF_CACHE_REPORT)
+        report = sized(raw.dc_cache_report, core.SIZEOF_CACHE_REPORT)
         error = raw.dc_error()
         check(raw.dc_cache_check(self, report, error), error)
-        return _record(CacheReport, report)
+        return record(CacheReport, report)
 
     def residency(self, first: int = 0, count: int | None = None) -> NDArray[np.bool_]:
         """For each of `count` indices from `first` on (None: all that follow), whether its sample is in the cache.
@@ -346,8 +200,8 @@ class Cache(core.Handle):
         Raises RangeError (an IndexError) for a range beyond the cache. Never blocks.
         """
         length = len(self)
-        first = _number("first", first, 0, length)
-        count = length - first if count is None else _number("count", count, 0, length - first)
+        first = number("first", first, 0, length)
+        count = length - first if count is None else number("count", count, 0, length - first)
         bits = np.zeros((count + 7) // 8, dtype=np.uint8)
         check(raw.dc_cache_residency(self, first, count, bits))
         return np.unpackbits(bits, count=count, bitorder="little").view(np.bool_)
@@ -387,8 +241,8 @@ class Cache(core.Handle):
         blocks. The look at the first sample counts as one hit more.
         """
         wanted = _indices(indices)
-        threads = _number("threads", threads, 1, 64)
-        array = _number("array", array, 0, raw.DC_ARRAYS_MAX - 1)
+        threads = number("threads", threads, 1, 64)
+        array = number("array", array, 0, raw.DC_ARRAYS_MAX - 1)
         if out is None and wanted.size == 0:
             raise ValueError("an empty batch has no shape: give `out`, or at least one index")
         target = self._new_batch(wanted, array) if out is None else _batch_memory(out)
@@ -446,7 +300,7 @@ class Cache(core.Handle):
 
         `fixed`: it will be opened with this `sample_bytes`, so that samples of one size are packed densely.
         """
-        size = _number("sample_bytes", sample_bytes, 1, raw.DC_SAMPLE_BYTES_MAX)
+        size = number("sample_bytes", sample_bytes, 1, raw.DC_SAMPLE_BYTES_MAX)
         options = _options(length, None, size if fixed else None, size, clients_max, False, False, False, 0)
         error = raw.dc_error()
         status, capacity, total = raw.dc_cache_estimate(options, size, error)
@@ -460,13 +314,13 @@ class Cache(core.Handle):
         Raises NotFoundError (a FileNotFoundError). Blocks for up to 10 s.
         """
         error = raw.dc_error()
-        check(raw.dc_cache_unlink(_name(name), _directory(directory), error), error)
+        check(raw.dc_cache_unlink(cache_name(name), absolute_directory(directory), error), error)
 
     @staticmethod
     def gc(*, directory: str | os.PathLike[str] | None = None) -> int:
         """Removes every cache of this user that nobody is attached to and that is not kept; returns how many."""
         error = raw.dc_error()
-        status, removed = raw.dc_cache_gc(_directory(directory), error)
+        status, removed = raw.dc_cache_gc(absolute_directory(directory), error)
         check(status, error)
         return int(removed)
 
@@ -477,7 +331,7 @@ class Cache(core.Handle):
         while True:
             error = raw.dc_error()
             memory = bytearray(room)
-            status, needed = raw.dc_cache_list(_directory(directory), memory, error)
+            status, needed = raw.dc_cache_list(absolute_directory(directory), memory, error)
             if status != raw.DC_ERROR_BUFFER:
                 check(status, error)
                 return memory[:needed].decode().splitlines()

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from . import _ddpcache as core
 from . import raw
-from ._cache import _number, _sized
+from ._arguments import number
 from ._errors import check
+from ._records import sized
 
 _ORDERS = {"node": raw.DC_ORDER_NODE, "torch": raw.DC_ORDER_TORCH, "viscy": raw.DC_ORDER_VISCY}
 _TAILS = {"pad": raw.DC_TAIL_PAD, "drop": raw.DC_TAIL_DROP, "exact": raw.DC_TAIL_EXACT}
@@ -49,7 +50,7 @@ def topology() -> Topology:
     Raises TopologyError (a ValueError), which lists the variables, where they contradict each other or leave it
     unknown.
     """
-    found = _sized(raw.dc_topology, core.SIZEOF_TOPOLOGY)
+    found = sized(raw.dc_topology, core.SIZEOF_TOPOLOGY)
     error = raw.dc_error()
     check(raw.dc_topology_detect(found, error), error)
     values = {field.name: getattr(found, field.name) for field in dataclasses.fields(Topology)}
@@ -155,15 +156,15 @@ class Sampler:
         check(raw.dc_sampler_options_init(options, core.SIZEOF_SAMPLER_OPTIONS))
         options.order = _choice("order", order, _ORDERS)
         options.tail = _choice("tail", tail, _TAILS)
-        options.length = _number("length", length, 0, raw.DC_SAMPLER_LENGTH_MAX)
-        options.seed = _number("seed", seed, 0, 2**64 - 1)
-        options.ring_seed = _number("ring_seed", ring_seed, 0, 2**64 - 1)
+        options.length = number("length", length, 0, raw.DC_SAMPLER_LENGTH_MAX)
+        options.seed = number("seed", seed, 0, 2**64 - 1)
+        options.ring_seed = number("ring_seed", ring_seed, 0, 2**64 - 1)
         options.shuffle = int(bool(shuffle))
         options.ring_identity = int(bool(ring_identity))
         options.exchange_ppm = _millionths("exchange", exchange)
-        options.canonical_nodes = _number("canonical_nodes", canonical_nodes, 0, _UINT32_MAX)
+        options.canonical_nodes = number("canonical_nodes", canonical_nodes, 0, _UINT32_MAX)
         for name in ("node", "nodes", "local_rank", "local_size"):
-            setattr(options, name, _number(name, getattr(topology, name), 0, _UINT32_MAX))
+            setattr(options, name, number(name, getattr(topology, name), 0, _UINT32_MAX))
         return options
 
     def __del__(self) -> None:
@@ -187,7 +188,7 @@ class Sampler:
 
         The epoch of a state that was just loaded stays what it is, the rest of an epoch; any other is whole.
         """
-        epoch = _number("epoch", epoch, 0, raw.DC_SAMPLER_EPOCH_MAX)
+        epoch = number("epoch", epoch, 0, raw.DC_SAMPLER_EPOCH_MAX)
         error = raw.dc_error()
         check(raw.dc_sampler_set_epoch(self._handle, epoch, error), error)
         resumed = self._place.resumed and epoch == self._place.epoch
@@ -206,7 +207,7 @@ class Sampler:
         """
         buffer = bytearray(raw.DC_SAMPLER_STATE_BYTES_MAX)
         error = raw.dc_error()
-        consumed = _number("consumed", consumed, 0, raw.DC_SAMPLER_LENGTH_MAX)
+        consumed = number("consumed", consumed, 0, raw.DC_SAMPLER_LENGTH_MAX)
         size = value_of(raw.dc_sampler_state_save(self._handle, consumed, buffer, error), error)
         return bytes(buffer[:size])
 
@@ -227,7 +228,7 @@ class Sampler:
 
         Raises RangeError (an IndexError).
         """
-        index = _number("index", index, 0, max(0, self._arguments["length"] - 1))
+        index = number("index", index, 0, max(0, self._arguments["length"] - 1))
         return check(raw.dc_sampler_keeps(self._handle, index)) == raw.DC_OK
 
     def __len__(self) -> int:
@@ -272,7 +273,7 @@ class Sampler:
         None where the tail "drop" leaves it out, or where it was consumed before the epoch was resumed. Raises
         RangeError (an IndexError).
         """
-        index = _number("index", index, 0, max(0, self._arguments["length"] - 1))
+        index = number("index", index, 0, max(0, self._arguments["length"] - 1))
         error = raw.dc_error()
         status, rank, position = raw.dc_sampler_find(self._handle, index, error)
         return None if check(status, error) == raw.DC_END else (rank, position)
@@ -320,5 +321,5 @@ def value_of(result: Any, error: raw.dc_error | None = None) -> int:
 
 
 def _window(position: int, count: int | None, size: int) -> tuple[int, int]:
-    position = _number("position", position, 0, size)
-    return position, size - position if count is None else _number("count", count, 0, size - position)
+    position = number("position", position, 0, size)
+    return position, size - position if count is None else number("count", count, 0, size - position)

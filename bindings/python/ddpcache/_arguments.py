@@ -1,0 +1,62 @@
+"""Checks of arguments that several classes share, with the actual values in what they raise."""
+
+from __future__ import annotations
+
+import os
+import re
+from fractions import Fraction
+from typing import Any
+
+from ._errors import RangeError
+
+_UNITS: dict[str, int] = {
+    "": 1,
+    "B": 1,
+    **{f"{prefix}B": 1000**power for power, prefix in enumerate("KMGT", 1)},
+    **{f"{prefix}IB": 1024**power for power, prefix in enumerate("KMGT", 1)},
+}
+
+
+def parse_bytes(size: int | str) -> int:
+    """A size: a number of bytes, or text such as "8GiB", "500MB", "1.5 TiB" (powers of 1024 with an i, else 1000).
+
+    Raises ValueError (RangeError for one beyond 2**63 - 1), TypeError.
+    """
+    if isinstance(size, str):
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", size)
+        unit = _UNITS.get(match[2].upper()) if match else None
+        if match is None or unit is None:
+            raise ValueError(f"a size is a number of bytes or text such as '8GiB' or '500MB', not {size!r}")
+        return number(f"a size ({size!r})", round(Fraction(match[1]) * unit), 0, 2**63 - 1)
+    return number("a size", size, 0, 2**63 - 1)
+
+
+def number(what: str, value: Any, low: int, high: int) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{what} is an integer, not {value!r}")
+    whole = int(value.__index__())
+    if not low <= whole <= high:
+        raise RangeError(f"{what} is from {low} to {high}, not {whole}")
+    return whole
+
+
+def timeout_ns(seconds: float) -> int:
+    if not isinstance(seconds, (int, float)) or not seconds >= 0:
+        raise ValueError(f"a timeout is a number of seconds from 0 on, not {seconds!r}")
+    return round(min(seconds, 9e9) * 1e9)
+
+
+def cache_name(name: Any) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"a cache's name is a str, not {name!r}")
+    if "\0" in name:
+        raise ValueError(f"a cache's name has no NUL character: {name!r}")
+    return name
+
+
+def absolute_directory(directory: str | os.PathLike[str] | None) -> str | None:
+    if directory is None:
+        return None
+    path = os.fspath(directory)
+    # Absolute, so that a pickle, or a process that goes elsewhere, means the same. The C library refuses an empty one.
+    return os.path.abspath(path) if path else path
