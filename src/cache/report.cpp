@@ -133,7 +133,8 @@ class Checker {
     const Word &entry_word = segment_.entry(word.index());
     const EntryWord entry(entry_word.load());
     if (entry.generation() != word.generation() || entry.state() == State::empty) {
-      const bool named = std::binary_search(names_.begin(), names_.end(), name_of(place));
+      // A name of a client that is provably dead is none.
+      const bool named = std::binary_search(names_.begin(), names_.end(), name_of(place)) && clients_.is_named(place);
       ++(named ? report_->extents_named : report_->extents_free);
       return;
     }

@@ -61,6 +61,7 @@ TEST_F(Droppable, SampleOfAReaderThatWasKilledIsUsedAgain) {
   ASSERT_EQ(dc_cache_remove(cache_, 1), DC_OK);
   EXPECT_EQ(fill_up(), 0);
   reader_.kill_and_reap();
+  EXPECT_EQ(report_of(cache_).extents_named, 0u) << "a name of the dead is none";
   EXPECT_EQ(fill_up(), 1);
   expect_sound();
 }
@@ -188,6 +189,9 @@ TEST_F(Droppable, RemoverKilledAtItsOnlyRemovalLosesNoSpace) {
 }
 
 TEST_F(Droppable, LoadOfAChildWithoutARecordEnds) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the undefined-behaviour sanitizer itself needs a descriptor to look at an object's type";
+#endif
   ASSERT_EQ(put(cache_, 1, kBytes), DC_OK);
   ASSERT_EQ(reader_.ask("no-descriptors"), "0");
   const std::string answer = reader_.ask("in-child load 1 20000 100");
