@@ -151,7 +151,7 @@ TEST_F(Refusal, OfAttachUnlinkGcAndListWithNullOrWrongArguments) {
   EXPECT_EQ(dc_cache_attach(nullptr, nullptr, 0, &cache, nullptr), DC_ERROR_ARGUMENT);
   EXPECT_EQ(cache, nullptr);
   EXPECT_EQ(dc_cache_attach(name_.c_str(), nullptr, -1, &cache, nullptr), DC_ERROR_RANGE);
-  EXPECT_EQ(dc_cache_attach("no-such-cache", nullptr, 0, &cache, nullptr), DC_ERROR_NOT_FOUND);
+  EXPECT_EQ(dc_cache_attach("no-such-cache", nullptr, 10 * kSecond, &cache, nullptr), DC_ERROR_NOT_FOUND);
   EXPECT_EQ(dc_cache_attach("a/b", nullptr, 0, &cache, nullptr), DC_ERROR_NAME);
   EXPECT_EQ(dc_cache_unlink(nullptr, nullptr, nullptr), DC_ERROR_ARGUMENT);
   EXPECT_EQ(dc_cache_unlink("", nullptr, nullptr), DC_ERROR_NAME);

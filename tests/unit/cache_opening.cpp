@@ -200,7 +200,7 @@ TEST(Opening, AfterUnlinkCreatesAnewWhileTheOldGoesOn) {
   ASSERT_EQ(dc_cache_unlink(name.c_str(), nullptr, nullptr), DC_OK);
   EXPECT_FALSE(name.exists());
   dc_cache *none = nullptr;
-  EXPECT_EQ(dc_cache_attach(name.c_str(), nullptr, 0, &none, nullptr), DC_ERROR_NOT_FOUND);
+  EXPECT_EQ(dc_cache_attach(name.c_str(), nullptr, 10 * kSecond, &none, nullptr), DC_ERROR_NOT_FOUND);
   {
     const Handle fresh = open_cache(name, options_for(10, 1 << 20));
     EXPECT_STRNE(info_of(fresh).uuid, info_of(old).uuid);
