@@ -188,6 +188,19 @@ TEST_F(Droppable, RemoverKilledAtItsOnlyRemovalLosesNoSpace) {
   EXPECT_EQ(fill_up(), 1);
 }
 
+// As above, by a fill that is given up: its extent is named by nobody and belongs to no entry, and searches have failed.
+TEST_F(Droppable, FillerKilledInItsAbortLosesNoSpace) {
+  Actor filler({"released:kill"});
+  ASSERT_EQ(filler.ask(attach()), "0");
+  ASSERT_EQ(filler.ask("begin 1 0"), "0");
+  ASSERT_EQ(filler.ask("allocate 20000"), "0");
+  fill_up();
+  EXPECT_EQ(filler.ask("abort"), "");
+  EXPECT_EQ(filler.reap(), SIGKILL);
+  EXPECT_EQ(fill_up(), 1);
+  expect_sound();
+}
+
 TEST_F(Droppable, LoadOfAChildWithoutARecordEnds) {
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "the undefined-behaviour sanitizer itself needs a descriptor to look at an object's type";
