@@ -50,6 +50,7 @@ class Fill {
   // Enters a fill that has its claim into the thread's list.
   void opened(Cache *cache, int64_t index, uint32_t generation, uint32_t slot);
   void finished();
+  bool leave(EntryWord next, const char *fault_point);
 
   Cache *cache_ = nullptr;
   int64_t index_ = -1;

@@ -137,25 +137,26 @@ Status Fill::allocate(dc_array *arrays, uint32_t count, const char *structure) {
   return {};
 }
 
+// Moves the entry on from this fill's own word, and wakes who waits for that. False where the entry was taken over.
+bool Fill::leave(EntryWord next, [[maybe_unused]] const char *fault_point) {
+  Word &shared = cache_->segment_.entry(index_);
+  const EntryWord mine = EntryWord::writing(generation_, cache_->clients_.life());
+  uint64_t seen = mine.bits();
+  // Bounded: the word can change once, by WAITERS; any other change means that the entry was taken over.
+  bool left = false;
+  while (!left && EntryWord(seen).without_waiters() == mine) left = shared.compare_exchange_strong(seen, next.bits());
+  DC_FAULT_POINT(fault_point);
+  if (left && EntryWord(seen).has_waiters()) futex_wake_all(futex_word(shared));
+  return left;
+}
+
 Status Fill::commit() {
   if (phase_ != Phase::allocated) {
     return failure(DC_ERROR_STATE, "the fill of index %lld has no memory to publish", static_cast<long long>(index_));
   }
   DC_FAULT_POINT("before-publish");
-  Word &shared = cache_->segment_.entry(index_);
-  const EntryWord ready = EntryWord::ready(generation_, extent_.place);
-  const EntryWord mine = EntryWord::writing(generation_, cache_->clients_.life());
-  uint64_t seen = mine.bits();
-  // EDGE publish: head and data become visible to whoever acquires READY. Relaxed on failure: nothing is read through
-  // it.
-  // Bounded: the word can change once, by WAITERS; any other change means that the entry was taken over.
-  bool published = false;
-  while (!published && EntryWord(seen).without_waiters() == mine) {
-    published =
-        shared.compare_exchange_strong(seen, ready.bits(), std::memory_order_release, std::memory_order_relaxed);
-  }
-  DC_FAULT_POINT("published");
-  if (published && EntryWord(seen).has_waiters()) futex_wake_all(futex_word(shared));
+  // EDGE publish: head and data become visible to whoever acquires READY.
+  const bool published = leave(EntryWord::ready(generation_, extent_.place), "published");
   cache_->tally(published ? Counter::fills : Counter::aborts);
   if (published) cache_->tally(Counter::bytes_filled, data_bytes_);
   finished();
@@ -174,16 +175,8 @@ void Fill::abort() {
   if (has_extent) cache_->extents_.announce_free(extent_);
   // Before the entry moves on, so that a search that is told of the extent finds it unnamed.
   clients.record()->names[slot_].store(0);
-  const EntryWord mine = EntryWord::writing(generation_, clients.life());
-  Word &shared = cache_->segment_.entry(index_);
-  // EDGE release: a later claim of this entry comes after all that this fill did. Bounded as in commit.
-  uint64_t seen = mine.bits();
-  bool released = false;
-  while (!released && EntryWord(seen).without_waiters() == mine) {
-    released = shared.compare_exchange_strong(seen, mine.next_empty().bits());
-  }
-  DC_FAULT_POINT("released");
-  if (released && EntryWord(seen).has_waiters()) futex_wake_all(futex_word(shared));
+  // EDGE release: a later claim of this entry comes after all that this fill did.
+  leave(EntryWord::writing(generation_, clients.life()).next_empty(), "released");
   if (has_extent) cache_->extents_.note_freed(extent_);
   cache_->tally(Counter::aborts);
   finished();

@@ -11,13 +11,12 @@ using ddpcache::Cache;
 using ddpcache::failure;
 using ddpcache::Fill;
 using ddpcache::guarded;
+using ddpcache::null_argument;
 using ddpcache::Status;
 
 // Handles are the objects themselves under another name.
 Cache *cache_of(dc_cache *cache) { return reinterpret_cast<Cache *>(cache); }
 Fill *fill_of(dc_fill *fill) { return reinterpret_cast<Fill *>(fill); }
-
-Status null_argument(const char *name) { return failure(DC_ERROR_ARGUMENT, "%s is NULL", name); }
 
 Status negative(const char *name, int64_t value) {
   return failure(DC_ERROR_RANGE, "%s is %lld, below 0", name, static_cast<long long>(value));
@@ -33,10 +32,7 @@ Status import_options(const dc_cache_options *options, dc_cache_options *ours) {
   if (size < kOptionsSizeMin || size > 4096) {
     return failure(DC_ERROR_ARGUMENT, "options.struct_size is %u: call dc_cache_options_init first", size);
   }
-  const uint8_t *bytes = reinterpret_cast<const uint8_t *>(options);
-  for (size_t i = sizeof *ours; i < size; ++i) {
-    if (bytes[i] != 0) return failure(DC_ERROR_UNSUPPORTED, "options has a value that this library does not know");
-  }
+  if (Status status = ddpcache::check_unknown_options(options, size, sizeof *ours); !status.ok()) return status;
   dc_cache_options_init(ours, sizeof *ours);
   std::memcpy(ours, options, std::min<size_t>(size, sizeof *ours));
   if (ours->reserved != 0) return failure(DC_ERROR_UNSUPPORTED, "options.reserved is %u, not 0", ours->reserved);

@@ -1,4 +1,5 @@
-// The catch-all of the C interface: no exception leaves the library.
+// What the files of the C interface share: checks of arguments, and the catch-all that lets no exception leave the
+// library.
 #pragma once
 
 #include <new>
@@ -6,6 +7,20 @@
 #include "status.hpp"
 
 namespace ddpcache {
+
+// What a program compiled against a later version may have set, and this version does not know.
+inline Status check_unknown_options(const void *options, uint32_t struct_size, size_t known) {
+  const unsigned char *bytes = static_cast<const unsigned char *>(options);
+  for (size_t i = known; i < struct_size; ++i) {
+    if (bytes[i] != 0) {
+      return failure(DC_ERROR_UNSUPPORTED, "byte %zu of the options is set, of which this version knows %zu bytes", i,
+                     known);
+    }
+  }
+  return DC_OK;
+}
+
+inline Status null_argument(const char *name) { return failure(DC_ERROR_ARGUMENT, "%s is NULL", name); }
 
 // Runs `body`, which returns a Status, and reports it as a number and in the caller's optional record.
 template <typename Body>

@@ -10,8 +10,10 @@
 #include "sampler.hpp"
 #include "topology.hpp"
 
+using ddpcache::check_unknown_options;
 using ddpcache::failure;
 using ddpcache::guarded;
+using ddpcache::null_argument;
 using ddpcache::Status;
 
 struct dc_sampler {
@@ -32,20 +34,6 @@ Status check_struct_size(uint32_t struct_size, size_t least) {
   return failure(DC_ERROR_ARGUMENT, "struct_size is %" PRIu32 ", outside %zu..%" PRIu32, struct_size, least,
                  struct_size_max);
 }
-
-// What a program compiled against a later version may have set, and this version does not know.
-Status check_unknown_options(const void *options, uint32_t struct_size, size_t known) {
-  const unsigned char *bytes = static_cast<const unsigned char *>(options);
-  for (size_t i = known; i < struct_size; ++i) {
-    if (bytes[i] != 0) {
-      return failure(DC_ERROR_UNSUPPORTED, "byte %zu of the options is set, of which this version knows %zu bytes", i,
-                     known);
-    }
-  }
-  return DC_OK;
-}
-
-Status null_argument(const char *name) { return failure(DC_ERROR_ARGUMENT, "%s is NULL", name); }
 
 }  // namespace
 
