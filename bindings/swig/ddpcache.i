@@ -116,4 +116,6 @@ DCPY_WAITS(dc_cache_fill_allocate)
 #define DC_API
 %include "ddpcache/base.h"
 %include "ddpcache/cache.h"
+%include "ddpcache/batch.h"
+%include "ddpcache/report.h"
 %include "ddpcache/sampler.h"

@@ -3,7 +3,9 @@
 #define DDPCACHE_DDPCACHE_H
 
 #include "ddpcache/base.h"
+#include "ddpcache/batch.h"
 #include "ddpcache/cache.h"
+#include "ddpcache/report.h"
 #include "ddpcache/sampler.h"
 
 #endif

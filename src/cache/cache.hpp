@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "clients.hpp"
+#include "ddpcache/batch.h"
+#include "ddpcache/report.h"
 #include "extents.hpp"
 #include "fill.hpp"
 #include "pin.hpp"

@@ -2,7 +2,9 @@
 #include <cstring>
 
 #include "cache.hpp"
+#include "ddpcache/batch.h"
 #include "ddpcache/cache.h"
+#include "ddpcache/report.h"
 #include "guard.hpp"
 
 namespace {

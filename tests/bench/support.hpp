@@ -10,7 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "ddpcache/batch.h"
 #include "ddpcache/cache.h"
+#include "ddpcache/report.h"
 
 namespace bench {
 

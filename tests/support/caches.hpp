@@ -11,7 +11,9 @@
 #include <string>
 #include <utility>
 
+#include "ddpcache/batch.h"
 #include "ddpcache/cache.h"
+#include "ddpcache/report.h"
 
 namespace ddpcache::test {
 

@@ -13,8 +13,10 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 INSTALL = ROOT / "build" / "install"
 INCLUDE = ROOT / "include"
 # Those that others include come first; the umbrella comes last.
-HEADERS = sorted(
-    INCLUDE.glob("ddpcache/*.h"), key=lambda path: (path.name != "base.h", path.name == "ddpcache.h", path.name)
+INCLUDED_FIRST = ["base.h", "cache.h"]
+HEADERS = [INCLUDE / "ddpcache" / name for name in INCLUDED_FIRST] + sorted(
+    (path for path in INCLUDE.glob("ddpcache/*.h") if path.name not in INCLUDED_FIRST),
+    key=lambda path: (path.name == "ddpcache.h", path.name),
 )
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 

@@ -1,4 +1,4 @@
-"""What a cache says of itself, as values: the structs of cache.h with the same field names."""
+"""What a cache says of itself, as values: the structs of report.h with the same field names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 @dataclasses.dataclass(frozen=True)
 class CacheInfo:
-    """What a cache is. Sizes in bytes; see dc_cache_info in cache.h."""
+    """What a cache is. Sizes in bytes; see dc_cache_info in report.h."""
 
     name: str
     uuid: str
@@ -35,7 +35,7 @@ class CacheInfo:
 
 @dataclasses.dataclass(frozen=True)
 class CacheStats:
-    """Counts of a cache, or of this process's use of it; see dc_cache_stats in cache.h."""
+    """Counts of a cache, or of this process's use of it; see dc_cache_stats in report.h."""
 
     hits: int
     misses: int
@@ -61,7 +61,7 @@ class CacheStats:
 
 @dataclasses.dataclass(frozen=True)
 class CacheReport:
-    """What Cache.check found; see dc_cache_report in cache.h."""
+    """What Cache.check found; see dc_cache_report in report.h."""
 
     clients: int
     entries_ready: int  #: samples stored

@@ -1,0 +1,176 @@
+// ddpcache/cache.hpp: a cache as a C++ object.
+#ifndef DDPCACHE_CACHE_HPP
+#define DDPCACHE_CACHE_HPP
+
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ddpcache/batch.h"
+#include "ddpcache/cache.h"
+#include "ddpcache/error.hpp"
+#include "ddpcache/report.h"
+#include "ddpcache/sample.hpp"
+
+namespace ddpcache {
+inline namespace cxx {
+
+/// dc_cache_options with its defaults set.
+struct CacheOptions : dc_cache_options {
+  explicit CacheOptions(std::int64_t entries) : dc_cache_options() {
+    dc_cache_options_init(this, sizeof(dc_cache_options));
+    length = entries;
+  }
+};
+
+/// How long load and begin_fill wait for another filler where nothing else is said.
+inline constexpr std::chrono::nanoseconds default_timeout = std::chrono::seconds(60);
+
+/// A process's handle on a cache.
+class Cache {
+ public:
+  /// Opens or creates; see dc_cache_open.
+  Cache(const std::string &name, const std::string &fingerprint, const CacheOptions &options,
+        const std::string &directory = "") {
+    dc_error error;
+    detail::check(dc_cache_open(name.c_str(), detail::text_or_null(directory), detail::text_or_null(fingerprint),
+                                &options, &cache_, &error),
+                  error);
+  }
+
+  /// Attaches to a cache that is in use or kept; see dc_cache_attach.
+  static Cache attach(const std::string &name, const std::string &directory = "",
+                      std::chrono::nanoseconds timeout = std::chrono::seconds(10)) {
+    Cache cache;
+    dc_error error;
+    detail::check(
+        dc_cache_attach(name.c_str(), detail::text_or_null(directory), timeout.count(), &cache.cache_, &error), error);
+    return cache;
+  }
+
+  Cache(Cache &&other) noexcept : cache_(std::exchange(other.cache_, nullptr)) {}
+  Cache &operator=(Cache &&other) noexcept {
+    std::swap(cache_, other.cache_);
+    return *this;
+  }
+  ~Cache() { dc_cache_close(cache_); }
+
+  dc_cache *raw() const noexcept { return cache_; }
+
+  /// A look at a sample, or nothing where it is not in the cache.
+  std::optional<View> view(std::int64_t index) {
+    dc_view view;
+    if (detail::check(dc_cache_view(cache_, index, &view)) != DC_OK) return std::nullopt;
+    return View(view);
+  }
+
+  bool contains(std::int64_t index) const { return detail::check(dc_cache_contains(cache_, index)) == DC_OK; }
+
+  /// A look at a sample, which `loader(Filling &, int64_t index)` decodes first where nobody has.
+  ///
+  /// What the loader throws passes through, with the entry given back. Throws Full, Busy at the deadline, and Error.
+  template <typename Loader>
+  View load(std::int64_t index, Loader &&loader, std::chrono::nanoseconds timeout = default_timeout) {
+    struct Call {
+      std::remove_reference_t<Loader> &loader;
+      std::exception_ptr thrown;
+    } call{loader, nullptr};
+    const dc_loader trampoline = [](dc_fill *fill, std::int64_t wanted, void *user) -> std::int32_t {
+      Call &own = *static_cast<Call *>(user);
+      try {
+        Filling filling(fill);
+        own.loader(filling, wanted);
+        return DC_LOADED;
+      } catch (...) {
+        own.thrown = std::current_exception();
+        return 0;
+      }
+    };
+    dc_view view;
+    const std::int32_t status = detail::until_uninterrupted(
+        timeout, [&](std::int64_t left_ns) { return dc_cache_load(cache_, index, trampoline, &call, left_ns, &view); });
+    if (call.thrown) std::rethrow_exception(call.thrown);
+    if (status == DC_FULL) throw Full();
+    if (status == DC_BUSY) throw Busy();
+    detail::check(status);
+    return View(view);
+  }
+
+  /// Claims an empty entry; nothing where the sample is in the cache already. Throws Busy at the deadline.
+  std::optional<Fill> begin_fill(std::int64_t index, std::chrono::nanoseconds timeout = default_timeout) {
+    dc_fill *fill = nullptr;
+    switch (detail::check(detail::until_uninterrupted(
+        timeout, [&](std::int64_t left_ns) { return dc_cache_fill_begin(cache_, index, left_ns, &fill); }))) {
+      case DC_PRESENT: return std::nullopt;
+      case DC_FULL: throw Full();
+      case DC_OK: return Fill(fill);
+      default: throw Busy();
+    }
+  }
+
+  /// Copies one array of many samples of equal size; see dc_cache_read_batch. The statuses, one a sample.
+  std::vector<std::int32_t> read_batch(const std::vector<std::int64_t> &indices, std::uint8_t *buffer,
+                                       std::uint64_t sample_bytes, std::uint32_t threads = 1,
+                                       std::uint32_t number = 0) {
+    std::vector<std::int32_t> statuses(indices.size(), DC_OK);
+    const std::int32_t status = dc_cache_read_batch(cache_, indices.data(), static_cast<std::int64_t>(indices.size()),
+                                                    number, buffer, sample_bytes, statuses.data(), threads);
+    // A status that no sample has is the whole call's.
+    if (status < 0 && std::find(statuses.begin(), statuses.end(), status) == statuses.end()) throw Error(status);
+    return statuses;
+  }
+
+  /// Removes a sample from a droppable cache; false where it was not there.
+  bool remove(std::int64_t index) { return detail::check(dc_cache_remove(cache_, index)) == DC_OK; }
+  /// Removes all samples of a droppable cache; how many.
+  std::int64_t clear() {
+    std::int64_t removed = 0;
+    detail::check(dc_cache_clear(cache_, &removed));
+    return removed;
+  }
+
+  dc_cache_info info() const {
+    dc_cache_info info = {};
+    info.struct_size = sizeof info;
+    detail::check(dc_cache_info_get(cache_, &info));
+    return info;
+  }
+  dc_cache_stats stats(dc_stats_scope scope = DC_STATS_CACHE) const {
+    dc_cache_stats stats = {};
+    stats.struct_size = sizeof stats;
+    detail::check(dc_cache_stats_get(cache_, scope, &stats));
+    return stats;
+  }
+  /// Throws Error DC_ERROR_DAMAGED with the first broken invariant.
+  dc_cache_report check() const {
+    dc_cache_report report = {};
+    report.struct_size = sizeof report;
+    dc_error error;
+    detail::check(dc_cache_check(cache_, &report, &error), error);
+    return report;
+  }
+
+  /// False where there was none.
+  static bool unlink(const std::string &name, const std::string &directory = "") {
+    dc_error error;
+    const std::int32_t status = dc_cache_unlink(name.c_str(), detail::text_or_null(directory), &error);
+    if (status == DC_ERROR_NOT_FOUND) return false;
+    detail::check(status, error);
+    return true;
+  }
+
+ private:
+  Cache() = default;
+
+  dc_cache *cache_ = nullptr;
+};
+
+}  // namespace cxx
+}  // namespace ddpcache
+
+#endif

@@ -1,0 +1,100 @@
+/* ddpcache/report.h: what a cache is, what it has counted, and whether it is sound. */
+#ifndef DDPCACHE_REPORT_H
+#define DDPCACHE_REPORT_H
+
+#include "ddpcache/cache.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** What a cache is. Set struct_size to sizeof(dc_cache_info) before the call. */
+typedef struct dc_cache_info {
+  uint32_t struct_size;
+  uint32_t format_version;
+  int64_t length;
+  uint64_t capacity_bytes;   /**< of the arena: all that can hold samples */
+  uint64_t sample_bytes;     /**< as created; 0: any size */
+  uint64_t sample_bytes_max; /**< largest sample, the creator's 0 resolved */
+  uint64_t step_bytes;       /**< the unit in which memory is reserved */
+  uint64_t steps;            /**< units in all */
+  uint64_t file_bytes;       /**< apparent size of the file */
+  uint64_t control_bytes;    /**< what header, client records and entries take */
+  uint64_t job_id;           /**< the creator's */
+  int64_t created_unix_ns;   /**< when it was made */
+  int32_t creator_pid;       /**< in the creator's PID namespace */
+  uint32_t clients_max;
+  uint32_t clients_attached; /**< that live, as far as anyone has noticed */
+  uint32_t created;          /**< 1: this handle made the cache */
+  uint32_t adopted;          /**< 1: it was there already and nobody was attached to it */
+  uint32_t droppable;        /**< 1: samples can be removed */
+  uint32_t keep;             /**< 1: it stays when the last client leaves */
+  uint32_t reserved;         /**< 0 */
+  char uuid[40];             /**< 36 characters */
+  char name[208];
+  char fingerprint[1032];
+} dc_cache_info;
+
+/** Describes the cache. DC_OK; DC_ERROR_ARGUMENT. Never blocks. @since 0.1 */
+DC_API int32_t dc_cache_info_get(dc_cache *cache, dc_cache_info *info);
+
+/** Whose counts dc_cache_stats_get returns. */
+enum dc_stats_scope {
+  DC_STATS_CACHE = 0, /**< of all clients since the cache was made */
+  DC_STATS_CLIENT = 1 /**< of this process since it attached */
+};
+
+/** Counts of a cache. Set struct_size to sizeof(dc_cache_stats) before the call. Counts of a moment ago may be missing;
+ *  none is invented. */
+typedef struct dc_cache_stats {
+  uint32_t struct_size;
+  uint32_t open_fills;   /**< claimed and neither committed nor aborted, over all clients */
+  uint64_t hits;         /**< samples found */
+  uint64_t misses;       /**< samples not found */
+  uint64_t fills;        /**< samples stored */
+  uint64_t aborts;       /**< fills given up, failed loaders included */
+  uint64_t waits;        /**< times that a caller waited for another filler */
+  uint64_t timeouts;     /**< calls that ended in DC_BUSY */
+  uint64_t bypasses;     /**< loads that were decoded without being cached: DC_FULL */
+  uint64_t removed;      /**< samples removed */
+  uint64_t takeovers;    /**< unfinished fills taken from dead clients */
+  uint64_t bytes_filled; /**< stored, array data only */
+  uint64_t bytes_copied; /**< copied out by read and read_batch */
+  /** Samples in the cache now, as counted: a kill may have cost a count, and dc_cache_residency is exact. In both
+   *  scopes. */
+  uint64_t resident;
+  uint64_t reserved_bytes;    /**< memory taken from the file system now; the same in both scopes */
+  int64_t oldest_fill_age_ns; /**< of the open fills; 0 where there is none; the same in both scopes */
+} dc_cache_stats;
+
+/** Reads the counts. DC_OK; DC_ERROR_ARGUMENT; DC_ERROR_RANGE for the scope. Never blocks. @since 0.1 */
+DC_API int32_t dc_cache_stats_get(dc_cache *cache, int32_t scope, dc_cache_stats *stats);
+
+/** What dc_cache_check found. Set struct_size to sizeof(dc_cache_report) before the call. */
+typedef struct dc_cache_report {
+  uint32_t struct_size;
+  uint32_t clients;          /**< client records in use */
+  uint64_t entries_ready;    /**< samples stored */
+  uint64_t entries_writing;  /**< fills under way */
+  uint64_t entries_orphaned; /**< fills of dead clients, to be taken over by the next caller */
+  uint64_t entries_bad;      /**< entries given up because their record was not sound */
+  uint64_t extents_owned;    /**< pieces of memory that an entry holds */
+  uint64_t extents_free;     /**< pieces of memory that the next fill may have, in steps already reserved */
+  uint64_t extents_named;    /**< pieces that no entry holds but a client still names */
+  uint64_t steps_reserved;   /**< units of memory in use */
+  uint64_t violations;       /**< broken invariants: 0 in a sound cache */
+} dc_cache_report;
+
+/** Compares all words, records, names and notes of the cache with one another, while others use it.
+ *
+ *  @param report  optional; receives what was found
+ *  @param error   optional; says what the first violation is and where
+ *  @return DC_OK; DC_ERROR_DAMAGED where an invariant is broken; DC_ERROR_ARGUMENT. Never blocks; takes time in
+ *          proportion to entries and reserved memory pieces. @since 0.1 */
+DC_API int32_t dc_cache_check(dc_cache *cache, dc_cache_report *report, dc_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
