@@ -1,0 +1,47 @@
+"""What the rows are to reach."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a row is to reach. By `kind`, "cost" and "throughput" judge ddpcache / peer, "speed-up" peer / ddpcache,
+    "value" ddpcache by itself, and "none" shows what there is no target for."""
+
+    kind: str
+    bound: float
+
+    def ratio(self, ours: float, peer: float) -> float:
+        return peer / ours if self.kind == "speed-up" else ours / peer
+
+    def met(self, median: float) -> bool | None:
+        if self.kind == "none":
+            return None
+        return median <= self.bound if self.kind in {"cost", "value"} else median >= self.bound
+
+    def __str__(self) -> str:
+        if self.kind in {"value", "none"}:
+            return f"≤ {self.bound:g}" if self.kind == "value" else ""
+        return f"{'≤' if self.kind == 'cost' else '≥'} {self.bound:g}×"
+
+
+# The first pattern that is found in "row | peer" gives the target.
+TARGETS = {
+    r"hit in C": Target("cost", 3),
+    r"read_batch": Target("throughput", 0.95),
+    r"fill": Target("throughput", 0.9),
+    r"attach": Target("value", 1),
+    r"NumPy view \| stocaching": Target("speed-up", 6),
+    r"NumPy view \| Manager": Target("speed-up", 100),
+    r"torch view \| stocaching": Target("speed-up", 2.5),
+    r"torch view \| Manager": Target("speed-up", 300),
+    r"NODE order of .*, 1 node": Target("speed-up", 12),
+    r"NODE order of .*, 4 nodes": Target("speed-up", 7),
+}
+
+
+def target_of(row: str, peer: str) -> Target:
+    return next(target for pattern, target in TARGETS.items() if re.search(pattern, f"{row} | {peer}"))
