@@ -58,9 +58,11 @@ DCPY_OPENED(dc_fill, fill)
   $1 = memory.buf;
   $2 = (uint64_t)memory.len;
 }
+%typemap(in) (const uint8_t *key, uint64_t key_bytes) = (const uint8_t *state, uint64_t state_bytes);
 %typemap(freearg) int64_t *indices, const int64_t *indices, int32_t *statuses, uint8_t *buffer, uint8_t *bitmap,
                   (uint8_t *buffer, uint64_t buffer_bytes),
-                  (const uint8_t *state, uint64_t state_bytes) "if (memory$argnum.obj) PyBuffer_Release(&memory$argnum);"
+                  (const uint8_t *state, uint64_t state_bytes),
+                  (const uint8_t *key, uint64_t key_bytes) "if (memory$argnum.obj) PyBuffer_Release(&memory$argnum);"
 
 /* A Handle stands for the dc_cache that it holds; to open one, an empty Handle is passed in. */
 %typemap(in) dc_cache **cache (dcpy_handle *handle = NULL) {
@@ -117,5 +119,6 @@ DCPY_WAITS(dc_cache_fill_allocate)
 %include "ddpcache/base.h"
 %include "ddpcache/cache.h"
 %include "ddpcache/batch.h"
+%include "ddpcache/keys.h"
 %include "ddpcache/report.h"
 %include "ddpcache/sampler.h"

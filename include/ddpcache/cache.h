@@ -87,7 +87,9 @@ typedef struct dc_cache_options {
   uint32_t partial;   /**< 1: where capacity_bytes is more than is free, take what is free instead of failing */
   /** 1: samples can be removed. A hit then names what it looks at, and a client's record takes 8 KiB more. Identity. */
   uint32_t droppable;
-  uint32_t reserved; /**< 0 */
+  /** 1: samples have keys, see keys.h; each entry then takes 16 bytes more, and `length` should be 1.3 times the number
+   *  of keys. Identity. */
+  uint32_t keyed;
 } dc_cache_options;
 
 /** Sets every option to its default.
@@ -113,7 +115,7 @@ DC_API int32_t dc_cache_options_init(dc_cache_options *options, uint32_t struct_
  *          values); DC_ERROR_FORMAT, DC_ERROR_DAMAGED, DC_ERROR_PERMISSION; DC_ERROR_NO_SPACE (with what is needed,
  *          what is there, and the remedy); DC_ERROR_CLIENTS; DC_ERROR_LOCKED; DC_ERROR_UNSUPPORTED; DC_ERROR_SYSTEM;
  *          DC_ERROR_NO_MEMORY.
- *  May block up to options->timeout_ns, and for as long as the kernel takes to reserve 8 bytes an entry. @since 0.1 */
+ *  May block up to options->timeout_ns, and for as long as the kernel takes to reserve 8 bytes an entry, or 24 in a keyed cache. @since 0.1 */
 DC_API int32_t dc_cache_open(const char *name, const char *directory, const char *fingerprint,
                              const dc_cache_options *options, dc_cache **cache, dc_error *error);
 

@@ -8,12 +8,14 @@
 #include <exception>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "ddpcache/batch.h"
 #include "ddpcache/cache.h"
 #include "ddpcache/error.hpp"
+#include "ddpcache/keys.h"
 #include "ddpcache/report.h"
 #include "ddpcache/sample.hpp"
 
@@ -70,6 +72,25 @@ class Cache {
   }
 
   bool contains(std::int64_t index) const { return detail::check(dc_cache_contains(cache_, index)) == DC_OK; }
+
+  /// The index of a key in a keyed cache, given to it now if it has none; see keys.h. Throws Full where all are taken.
+  std::int64_t intern(std::string_view key) {
+    std::int64_t index = 0;
+    if (detail::check(dc_cache_intern(cache_, bytes_of(key), key.size(), &index)) != DC_OK) throw Full();
+    return index;
+  }
+  /// The index of a key, or nothing where it has none.
+  std::optional<std::int64_t> lookup(std::string_view key) const {
+    std::int64_t index = 0;
+    if (detail::check(dc_cache_lookup(cache_, bytes_of(key), key.size(), &index)) != DC_OK) return std::nullopt;
+    return index;
+  }
+  /// A look at the sample of a key, or nothing where it is not in the cache.
+  std::optional<View> view(std::string_view key) {
+    dc_view view;
+    if (detail::check(dc_cache_view_key(cache_, bytes_of(key), key.size(), &view)) != DC_OK) return std::nullopt;
+    return View(view);
+  }
 
   /// A look at a sample, which `loader(Filling &, int64_t index)` decodes first where nobody has.
   ///
@@ -166,6 +187,9 @@ class Cache {
 
  private:
   Cache() = default;
+  static const std::uint8_t *bytes_of(std::string_view key) {
+    return reinterpret_cast<const std::uint8_t *>(key.data());
+  }
 
   dc_cache *cache_ = nullptr;
 };

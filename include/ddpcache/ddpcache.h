@@ -5,6 +5,7 @@
 #include "ddpcache/base.h"
 #include "ddpcache/batch.h"
 #include "ddpcache/cache.h"
+#include "ddpcache/keys.h"
 #include "ddpcache/report.h"
 #include "ddpcache/sampler.h"
 

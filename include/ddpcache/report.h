@@ -29,10 +29,11 @@ typedef struct dc_cache_info {
   uint32_t adopted;          /**< 1: it was there already and nobody was attached to it */
   uint32_t droppable;        /**< 1: samples can be removed */
   uint32_t keep;             /**< 1: it stays when the last client leaves */
-  uint32_t reserved;         /**< 0 */
+  uint32_t keyed;            /**< 1: samples have keys */
   char uuid[40];             /**< 36 characters */
   char name[208];
   char fingerprint[1032];
+  uint64_t keys; /**< keys that have an index, as counted: a kill may have cost a count, and dc_cache_check is exact */
 } dc_cache_info;
 
 /** Describes the cache. DC_OK; DC_ERROR_ARGUMENT. Never blocks. @since 0.1 */
@@ -83,6 +84,8 @@ typedef struct dc_cache_report {
   uint64_t extents_named;    /**< pieces that no entry holds but a client still names */
   uint64_t steps_reserved;   /**< units of memory in use */
   uint64_t violations;       /**< broken invariants: 0 in a sound cache */
+  uint64_t keys;             /**< keys that have an index */
+  uint64_t keys_unfinished;  /**< slots whose key is being written, or was when its process died: no damage */
 } dc_cache_report;
 
 /** Compares all words, records, names and notes of the cache with one another, while others use it.

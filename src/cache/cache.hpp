@@ -48,6 +48,11 @@ class Cache {
   Status remove_batch(const int64_t *indices, int64_t count, int64_t *removed);
   Status clear(int64_t *removed);
 
+  // In keys.cpp.
+  Status intern(const uint8_t *key, uint64_t key_bytes, int64_t *index);
+  Status lookup(const uint8_t *key, uint64_t key_bytes, int64_t *index) const;
+  Status view_key(const uint8_t *key, uint64_t key_bytes, dc_view *view);
+
   // In filling.cpp.
   Status load(int64_t index, dc_loader loader, void *user, int64_t timeout_ns, dc_view *view);
   Status begin_fill(int64_t index, int64_t timeout_ns, Fill **fill);
@@ -66,6 +71,7 @@ class Cache {
   Cache() : clients_(segment_), extents_(segment_, clients_) {}
 
   Status check_index(int64_t index) const;
+  Status check_keyed() const;
   // The record of a sample that is READY, named by `pin` where it could go; DC_MISS where it is not.
   Status find(int64_t index, Pin *pin, RecordGlance *found);
   // Looks a READY word's record up; turns an unsound one BAD and says DC_MISS.
@@ -103,7 +109,8 @@ inline Geometry requested_geometry(const dc_cache_options &options) {
           options.sample_bytes,
           options.sample_bytes_max,
           options.clients_max ? options.clients_max : 1024,
-          options.droppable};
+          options.droppable,
+          options.keyed};
 }
 
 // Capacity and file size for every sample to fit; options.capacity_bytes is ignored. In report.cpp.

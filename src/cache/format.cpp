@@ -75,6 +75,7 @@ Status check_geometry(const Geometry &geometry) {
     return outside("clients_max", geometry.clients_max, 1, DC_CLIENTS_MAX);
   }
   if (geometry.droppable > 1) return outside("droppable", geometry.droppable, 0, 1);
+  if (geometry.keyed > 1) return outside("keyed", geometry.keyed, 0, 1);
   if (geometry.capacity_bytes > kCapacityMax)
     return outside("capacity_bytes", geometry.capacity_bytes, 0, kCapacityMax);
   if (geometry.sample_bytes > DC_SAMPLE_BYTES_MAX) {
@@ -114,8 +115,10 @@ Status plan_layout(const Geometry &geometry, Layout *layout) {
   layout->reader_names_offset = layout->clients_offset + geometry.clients_max * sizeof(ClientRecord);
   const uint64_t reader_names = geometry.droppable ? geometry.clients_max * uint64_t{kReaderNames} : 0;
   layout->entries_offset = layout->reader_names_offset + reader_names * sizeof(Word);
-  layout->steps_offset =
-      round_up(layout->entries_offset + static_cast<uint64_t>(geometry.length) * sizeof(Word), kLineBytes);
+  const uint64_t length = static_cast<uint64_t>(geometry.length);
+  layout->keys_offset = round_up(layout->entries_offset + length * sizeof(Word), kLineBytes);
+  const uint64_t keys = geometry.keyed ? length : 0;
+  layout->steps_offset = round_up(layout->keys_offset + keys * sizeof(KeySlot), kLineBytes);
   layout->arena_offset = round_up(layout->steps_offset + layout->steps * sizeof(Word), kPageBytes);
   layout->file_bytes = layout->arena_offset + layout->arena_bytes();
   return {};
@@ -127,6 +130,7 @@ uint64_t layout_hash() {
                             sizeof(ClassLine),
                             sizeof(ClientRecord),
                             sizeof(StatsLine),
+                            sizeof(KeySlot),
                             kPageBytes,
                             kControlBytes,
                             kClassesMax,

@@ -1,6 +1,6 @@
 // The bytes of a cache's file. docs/format.md is this in prose.
 //
-//     header (immutable) | control lines | client records | entries | step words | arena
+//     header (immutable) | control lines | client records | entries | keys | step words | arena
 //
 // The header says what the cache is; everything else about the layout follows from it by `plan_layout`, so an attaching
 // process computes the layout itself and believes no offset that it reads.
@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "keys.hpp"
 #include "status.hpp"
 #include "words.hpp"
 
@@ -34,6 +35,8 @@ struct Geometry {
   uint64_t sample_bytes_max;
   uint32_t clients_max;
   uint32_t droppable = 0;  // 1: samples can be removed, so readers name what they look at
+  uint32_t keyed = 0;      // 1: there is a key table
+  uint32_t reserved = 0;
 
   friend bool operator==(const Geometry &, const Geometry &) = default;
 };
@@ -65,6 +68,7 @@ struct alignas(kLineBytes) ControlLine {
   std::atomic<uint32_t> unused;
   std::atomic<int64_t> no_space_ns;  // when growing last failed; 0: never
   Word disturbances;                 // attaches, deaths and takeovers: each may have left extents that no count shows
+  Word keys;                         // that have an index, as counted: a kill may have cost one
 };
 
 // One a size class: hints for finding an extent. Wrong hints cost time or an early FULL, never a wrong extent.
@@ -143,6 +147,7 @@ struct Layout {
   uint64_t clients_offset = 0;
   uint64_t reader_names_offset = 0;  // kReaderNames words a client in droppable caches, else none
   uint64_t entries_offset = 0;
+  uint64_t keys_offset = 0;  // a KeySlot an entry in keyed caches, else none
   uint64_t steps_offset = 0;
   uint64_t arena_offset = 0;
   uint64_t step_bytes = 0;

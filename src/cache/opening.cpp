@@ -168,6 +168,7 @@ class Opening {
       return differs("sample_bytes", there.sample_bytes, options_->sample_bytes);
     }
     if (there.droppable != options_->droppable) return differs("droppable", there.droppable, options_->droppable);
+    if (there.keyed != options_->keyed) return differs("keyed", there.keyed, options_->keyed);
     if (options_->sample_bytes_max != 0 && there.sample_bytes_max != options_->sample_bytes_max) {
       return differs("sample_bytes_max", there.sample_bytes_max, options_->sample_bytes_max);
     }

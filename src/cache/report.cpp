@@ -27,6 +27,7 @@ class Checker {
     gather_clients();
     for (int64_t index = 0; index < segment_.header.geometry.length; ++index) check_entry(index);
     for (uint32_t step = 0; step < segment_.layout.steps; ++step) check_step(step);
+    for (int64_t index = 0; segment_.keyed() && index < segment_.header.geometry.length; ++index) check_key(index);
     return report_->violations == 0 ? Status() : Status(DC_ERROR_DAMAGED, first_violation_);
   }
 
@@ -107,6 +108,28 @@ class Checker {
     }
   }
 
+  // A key that is found at its own slot is the first of its kind on the way from its home, and no free slot is before it.
+  // What leads to a slot that holds a key can not change any more, so others who go on do not matter.
+  void check_key(int64_t index) {
+    const KeySlot &slot = segment_.key_slot(index);
+    const uint64_t rest = slot.rest.load(std::memory_order_acquire);  // EDGE key
+    const KeyHash key = {slot.tag.load(std::memory_order_relaxed), rest};
+    if (rest == 0) {
+      report_->keys_unfinished += key.tag != 0;
+      return;
+    }
+    ++report_->keys;
+    int64_t found = -1;
+    const int32_t status = key.tag == 0 ? DC_MISS : segment_.keys().lookup(key, &found);
+    if (status != DC_OK) {
+      violation("the key of index %lld (words %016lx %016lx) is not to be found", static_cast<long long>(index),
+                key.tag, key.rest);
+    } else if (found != index) {
+      violation("the key of index %lld (words %016lx %016lx) has index %lld too", static_cast<long long>(index),
+                key.tag, key.rest, static_cast<long long>(found));
+    }
+  }
+
   void check_step(uint32_t step) {
     const uint64_t word = segment_.step_word(step).load();
     if (word == 0) return;
@@ -177,6 +200,8 @@ void Cache::info(dc_cache_info *info) {
   info->created = origin_.created;
   info->adopted = origin_.adopted;
   info->droppable = header.geometry.droppable;
+  info->keyed = header.geometry.keyed;
+  info->keys = segment_.control().keys.load(std::memory_order_relaxed);  // a count for people
   info->keep = segment_.control().keep.load();
   std::memcpy(info->uuid, header.uuid, sizeof info->uuid);
   std::memcpy(info->name, header.name, sizeof info->name);

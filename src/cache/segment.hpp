@@ -48,6 +48,13 @@ class Segment {
   Word &entry(int64_t index) const {
     return at<Word>(layout.entries_offset + static_cast<uint64_t>(index) * sizeof(Word));
   }
+  bool keyed() const { return header.geometry.keyed != 0; }
+  KeyTable keys() const {
+    return KeyTable({&at<KeySlot>(layout.keys_offset), static_cast<size_t>(header.geometry.length)});
+  }
+  const KeySlot &key_slot(int64_t index) const {
+    return at<KeySlot>(layout.keys_offset + static_cast<uint64_t>(index) * sizeof(KeySlot));
+  }
   Word &step_word(uint32_t step) const { return at<Word>(layout.steps_offset + step * sizeof(Word)); }
   Word &extent_word(Place place) const { return at<Word>(step_offset(place.step) + place.slot * sizeof(Word)); }
 

@@ -4,6 +4,7 @@
 #include "cache.hpp"
 #include "ddpcache/batch.h"
 #include "ddpcache/cache.h"
+#include "ddpcache/keys.h"
 #include "ddpcache/report.h"
 #include "guard.hpp"
 
@@ -37,7 +38,6 @@ Status import_options(const dc_cache_options *options, dc_cache_options *ours) {
   if (Status status = ddpcache::check_unknown_options(options, size, sizeof *ours); !status.ok()) return status;
   dc_cache_options_init(ours, sizeof *ours);
   std::memcpy(ours, options, std::min<size_t>(size, sizeof *ours));
-  if (ours->reserved != 0) return failure(DC_ERROR_UNSUPPORTED, "options.reserved is %u, not 0", ours->reserved);
   if (ours->keep > 1 || ours->partial > 1) {
     return failure(DC_ERROR_RANGE, "keep is %u and partial %u: each is 0 or 1", ours->keep, ours->partial);
   }
@@ -300,6 +300,29 @@ int32_t dc_cache_clear(dc_cache *cache, int64_t *removed) {
     Status status = cache_of(cache)->clear(&dropped);
     if (removed) *removed = dropped;
     return status;
+  });
+}
+
+int32_t dc_cache_intern(dc_cache *cache, const uint8_t *key, uint64_t key_bytes, int64_t *index) {
+  return guarded(nullptr, [&]() -> Status {
+    if (!cache || (!key && key_bytes > 0) || !index) return DC_ERROR_ARGUMENT;
+    return cache_of(cache)->intern(key, key_bytes, index);
+  });
+}
+
+int32_t dc_cache_lookup(dc_cache *cache, const uint8_t *key, uint64_t key_bytes, int64_t *index) {
+  return guarded(nullptr, [&]() -> Status {
+    if (!cache || (!key && key_bytes > 0) || !index) return DC_ERROR_ARGUMENT;
+    return cache_of(cache)->lookup(key, key_bytes, index);
+  });
+}
+
+int32_t dc_cache_view_key(dc_cache *cache, const uint8_t *key, uint64_t key_bytes, dc_view *view) {
+  return guarded(nullptr, [&]() -> Status {
+    if (!view) return DC_ERROR_ARGUMENT;
+    view->owner = nullptr;
+    if (!cache || (!key && key_bytes > 0)) return DC_ERROR_ARGUMENT;
+    return cache_of(cache)->view_key(key, key_bytes, view);
   });
 }
 

@@ -61,6 +61,7 @@ void show(const std::string &name, const Place &place) {
               i.format_version);
   std::printf("samples       %" PRIu64 " of %" PRId64 ", each at most %s\n", s.resident, i.length,
               readable_bytes(i.sample_bytes_max).c_str());
+  if (i.keyed) std::printf("keys          %" PRIu64 " of %" PRId64 "\n", i.keys, i.length);
   std::printf("memory        %s reserved of %s, in steps of %s\n", readable_bytes(s.reserved_bytes).c_str(),
               readable_bytes(i.file_bytes).c_str(), readable_bytes(i.step_bytes).c_str());
   std::printf("clients       %u beside this one, of %u\nkept          %s\ncreator       process %d\n",
@@ -80,6 +81,8 @@ void check(const std::string &name, const Place &place) {
               " extents owned, %" PRIu64 " free, %" PRIu64 " named; %" PRIu64 " steps\n",
               r.entries_ready, r.entries_writing, r.entries_orphaned, r.entries_bad, r.extents_owned, r.extents_free,
               r.extents_named, r.steps_reserved);
+  if (r.keys || r.keys_unfinished)
+    std::printf("keys: %" PRIu64 ", %" PRIu64 " unfinished\n", r.keys, r.keys_unfinished);
 }
 
 void collect(const Place &place) {

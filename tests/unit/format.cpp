@@ -21,7 +21,10 @@ void expect_sound(const Geometry &geometry, const Layout &layout) {
   EXPECT_GE(layout.control_offset, sizeof(Header));
   EXPECT_GE(layout.clients_offset, layout.control_offset + sizeof(ControlLine) + kClassesMax * sizeof(ClassLine));
   EXPECT_GE(layout.entries_offset, layout.clients_offset + geometry.clients_max * sizeof(ClientRecord));
-  EXPECT_GE(layout.steps_offset, layout.entries_offset + static_cast<uint64_t>(geometry.length) * sizeof(Word));
+  const uint64_t length = static_cast<uint64_t>(geometry.length);
+  EXPECT_GE(layout.keys_offset, layout.entries_offset + length * sizeof(Word));
+  EXPECT_EQ(layout.keys_offset % alignof(KeySlot), 0u);
+  EXPECT_GE(layout.steps_offset, layout.keys_offset + geometry.keyed * length * sizeof(KeySlot));
   EXPECT_GE(layout.arena_offset, layout.steps_offset + layout.steps * sizeof(Word));
   EXPECT_EQ(layout.clients_offset % alignof(ClientRecord), 0u);
   EXPECT_EQ(layout.arena_offset % kPageBytes, 0u);
@@ -50,7 +53,7 @@ TEST(Layout, IsSoundForEveryMixOfSizes) {
   for (const uint64_t capacity : {4096ul, 10'000ul, kMiB, 100 * kMiB + 12345, 16 * kGiB, 1ul << 50, 1ul << 56}) {
     for (const uint64_t largest : {1ul, 63ul, 64ul, 4096ul, 150'000ul, 4 * kMiB, kGiB, 1ul << 32}) {
       for (const bool fixed : {false, true}) {
-        const Geometry geometry = {1000, capacity, fixed ? largest : 0, largest, 1024};
+        const Geometry geometry = {1001, capacity, fixed ? largest : 0, largest, 1024, 0, fixed};
         Layout layout;
         const Status status = plan_layout(geometry, &layout);
         if (status.ok()) {

@@ -29,6 +29,8 @@ class CacheInfo:
     created: bool  #: this handle made the cache
     adopted: bool  #: it was there already, and nobody was attached to it
     droppable: bool  #: samples can be removed
+    keyed: bool  #: samples have keys
+    keys: int  #: that have an index, as counted; Cache.check counts them exactly
     keep: bool  #: it stays when the last client leaves
     format_version: int
 
@@ -72,6 +74,8 @@ class CacheReport:
     extents_free: int
     extents_named: int
     steps_reserved: int
+    keys: int  #: that have an index
+    keys_unfinished: int  #: being given one, or left so by a process that was killed
     violations: int  #: 0
 
 

@@ -17,6 +17,7 @@ class dc_cache_options:
     keep: int
     partial: int
     droppable: int
+    keyed: int
 
 class dc_sampler_options:
     order: int
