@@ -1,6 +1,7 @@
 #include "format.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstring>
 
@@ -33,7 +34,7 @@ void plan_fixed(const Geometry &geometry, Layout *layout) {
   // Rounded up, so that 4,096 steps still cover the capacity.
   const uint64_t wanted = ceil_div(preferred_step(geometry.capacity_bytes), extent + sizeof(Word));
   const uint64_t least = std::clamp<uint64_t>(wanted, 1, kSlotsMax);
-  const uint64_t step = round_up(words_bytes(least) + least * extent, kPageBytes);
+  const uint64_t step = round_up(words_bytes(least) + least * extent, geometry.page_bytes);
   uint64_t slots = std::min<uint64_t>(kSlotsMax, (step - kLineBytes) / extent);
   while (words_bytes(slots) + slots * extent > step) --slots;
   layout->step_bytes = step;
@@ -44,7 +45,7 @@ void plan_fixed(const Geometry &geometry, Layout *layout) {
 // doubling, and none leaves more than a line an extent unused in its step.
 void plan_variable(const Geometry &geometry, Layout *layout) {
   const uint64_t largest = round_up(geometry.sample_bytes_max, kLineBytes) + kLargestHeadBytes + kLineBytes;
-  layout->step_bytes = round_up(std::max(preferred_step(geometry.capacity_bytes), largest), kPageBytes);
+  layout->step_bytes = round_up(std::max(preferred_step(geometry.capacity_bytes), largest), geometry.page_bytes);
   for (uint32_t slots = 1, stride = 1; slots <= kSlotsMax; slots += stride) {
     if (slots >= 8 && (slots & (slots - 1)) == 0) stride = slots / 4;
     const SizeClass size_class = class_of_slots(layout->step_bytes, slots);
@@ -76,6 +77,13 @@ Status check_geometry(const Geometry &geometry) {
   }
   if (geometry.droppable > 1) return outside("droppable", geometry.droppable, 0, 1);
   if (geometry.keyed > 1) return outside("keyed", geometry.keyed, 0, 1);
+  constexpr uint64_t kPageBytesMax = uint64_t{1} << 34;
+  if (geometry.page_bytes < kPageBytes || geometry.page_bytes > kPageBytesMax ||
+      !std::has_single_bit(geometry.page_bytes)) {
+    return failure(DC_ERROR_RANGE, "the page size %llu is no power of 2 in %llu..%llu",
+                   static_cast<unsigned long long>(geometry.page_bytes), static_cast<unsigned long long>(kPageBytes),
+                   static_cast<unsigned long long>(kPageBytesMax));
+  }
   if (geometry.capacity_bytes > kCapacityMax)
     return outside("capacity_bytes", geometry.capacity_bytes, 0, kCapacityMax);
   if (geometry.sample_bytes > DC_SAMPLE_BYTES_MAX) {
@@ -119,7 +127,7 @@ Status plan_layout(const Geometry &geometry, Layout *layout) {
   layout->keys_offset = round_up(layout->entries_offset + length * sizeof(Word), kLineBytes);
   const uint64_t keys = geometry.keyed ? length : 0;
   layout->steps_offset = round_up(layout->keys_offset + keys * sizeof(KeySlot), kLineBytes);
-  layout->arena_offset = round_up(layout->steps_offset + layout->steps * sizeof(Word), kPageBytes);
+  layout->arena_offset = round_up(layout->steps_offset + layout->steps * sizeof(Word), geometry.page_bytes);
   layout->file_bytes = layout->arena_offset + layout->arena_bytes();
   return {};
 }

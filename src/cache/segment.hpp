@@ -34,6 +34,7 @@ class Segment {
     readable_.abandon();
   }
 
+  Header &stored_header() const { return at<Header>(0); }
   ControlLine &control() const { return at<ControlLine>(layout.control_offset); }
   ClassLine &class_line(uint32_t size_class) const {
     return at<ClassLine>(layout.control_offset + sizeof(ControlLine) + size_class * sizeof(ClassLine));

@@ -2,8 +2,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <linux/magic.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -53,13 +51,10 @@ Status Directory::open(const char *path, Directory *directory) {
   const ssize_t length = readlink(self.c_str(), absolute, sizeof absolute);
   if (length <= 0 || length == sizeof absolute) return system_failure("readlink", self, errno);
   directory->path_.assign(absolute, static_cast<size_t>(length));
-  struct statfs properties;
-  if (fstatfs(directory->fd(), &properties) != 0) return system_failure("fstatfs", directory->path_, errno);
-  if (properties.f_type != TMPFS_MAGIC) {
-    return failure(DC_ERROR_UNSUPPORTED, "%s is not on a tmpfs (its file system type is 0x%lx): caches live in memory",
-                   directory->path_.c_str(), static_cast<unsigned long>(properties.f_type));
-  }
-  return {};
+  FileSystem *found = &directory->file_system_;
+  if (Status status = look_at_file_system(directory->fd(), directory->path_, found); !status.ok()) return status;
+  if (found->medium != Medium::disk) return {};
+  return failure(DC_ERROR_UNSUPPORTED, "%s is on a disk: caches live in memory", directory->path_.c_str());
 }
 
 std::string Directory::lock_file() { return "ddpcache." + std::to_string(geteuid()); }
@@ -71,6 +66,10 @@ Status Directory::create_unnamed(Descriptor *file) const {
   const std::string self = "/proc/self/fd/" + std::to_string(fd());
   *file = Descriptor(::open(self.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (!file->valid()) *file = Descriptor(::open(path_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (!file->valid() && (errno == EOPNOTSUPP || errno == EISDIR)) {
+    return failure(DC_ERROR_UNSUPPORTED, "the file system of %s has no files without a name (O_TMPFILE)",
+                   path_.c_str());
+  }
   if (!file->valid()) return system_failure("open(O_TMPFILE)", path_, errno);
   // The umask can only have taken bits away.
   if (fchmod(file->get(), 0600) != 0) return system_failure("fchmod", path_, errno);

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "medium.hpp"
 #include "status.hpp"
 
 namespace ddpcache {
@@ -54,12 +55,13 @@ bool refers_to(int fd, const FileIdentity &identity);
 // A directory that holds caches: /dev/shm or one that the user gave.
 class Directory {
  public:
-  // `path` is nullptr for /dev/shm. Anything but a tmpfs is DC_ERROR_UNSUPPORTED.
+  // `path` is nullptr for /dev/shm. DC_ERROR_UNSUPPORTED where a cache may not lie: see medium.hpp.
   static Status open(const char *path, Directory *directory);
 
   int fd() const { return fd_.get(); }
   // Absolute, so that a later chdir changes nothing.
   const std::string &path() const { return path_; }
+  const FileSystem &file_system() const { return file_system_; }
 
   // The file names of this user's caches and lock file.
   static std::string lock_file();
@@ -81,6 +83,7 @@ class Directory {
  private:
   std::string path_;
   Descriptor fd_;
+  FileSystem file_system_;
 };
 
 // DC_ERROR_NAME unless the name is 1..200 of A-Z a-z 0-9 . _ -

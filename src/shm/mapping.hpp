@@ -1,6 +1,8 @@
 // A file's bytes in memory, read only or writable.
 #pragma once
 
+#include <sys/mman.h>
+
 #include <boost/interprocess/mapped_region.hpp>
 #include <cstdint>
 #include <utility>
@@ -15,7 +17,8 @@ class Mapping {
 
   Mapping() = default;
 
-  // Maps `bytes` from the file's start, shared. The descriptor may be closed afterwards.
+  // Maps `bytes` from the file's start, shared. The descriptor may be closed afterwards. MAP_NORESERVE: what is touched
+  // was reserved by fallocate, and a mapping on a hugetlbfs would else set pages aside for all of the file.
   static Status map(int fd, uint64_t bytes, Access access, Mapping *mapping) {
     namespace ipc = boost::interprocess;
     struct File {
@@ -24,7 +27,7 @@ class Mapping {
     };
     try {
       mapping->region_ = ipc::mapped_region(File{fd}, access == Access::read_only ? ipc::read_only : ipc::read_write, 0,
-                                            static_cast<size_t>(bytes));
+                                            static_cast<size_t>(bytes), nullptr, MAP_NORESERVE);
       return {};
     } catch (const ipc::interprocess_exception &error) {
       return failure(DC_ERROR_SYSTEM, "mmap of %llu bytes: %s", static_cast<unsigned long long>(bytes), error.what());

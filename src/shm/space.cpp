@@ -99,6 +99,18 @@ std::string own_group(const std::string &root, bool version2) {
   return "/";
 }
 
+// Pages of this size that are neither in use nor promised to a mapping, and those that the kernel may still add.
+uint64_t free_huge_pages(uint64_t page_bytes, const std::string &root) {
+  const std::string folder = root + "/sys/kernel/mm/hugepages/hugepages-" + std::to_string(page_bytes / 1024) + "kB/";
+  const auto pages = [&folder](const char *name) {
+    const uint64_t count = number_in(folder + name);
+    return count == kUnlimited ? 0 : count;
+  };
+  const uint64_t free = pages("free_hugepages"), promised = pages("resv_hugepages");
+  const uint64_t more = pages("nr_overcommit_hugepages"), added = pages("surplus_hugepages");
+  return (free - std::min(free, promised) + more - std::min(more, added)) * page_bytes;
+}
+
 }  // namespace
 
 uint64_t cgroup_headroom(const std::string &root) {
@@ -112,34 +124,66 @@ uint64_t cgroup_headroom(const std::string &root) {
 
 Space look_at_space(int fd, const std::string &root) {
   Space space;
+  // Of a file that is open already, so that it was looked at before.
+  static_cast<void>(look_at_file_system(fd, "", &space.place));
   struct statvfs properties;
-  // A tmpfs mounted without a limit says that it has no blocks at all.
+  // A tmpfs or hugetlbfs mounted without a limit says that it has no blocks at all.
   if (fstatvfs(fd, &properties) == 0 && properties.f_blocks > 0)
     space.file_system = uint64_t{properties.f_bavail} * properties.f_frsize;
-  space.cgroup = cgroup_headroom(root);
-  const uint64_t kilobytes = value_of(root + "/proc/meminfo", "MemAvailable:");
-  if (kilobytes != kUnlimited) space.machine = kilobytes * 1024;
+  switch (space.place.medium) {
+    case Medium::disk: break;
+    case Medium::huge_pages: space.machine = free_huge_pages(space.place.page_bytes, root); break;
+    case Medium::memory: {
+      space.cgroup = cgroup_headroom(root);
+      const uint64_t kilobytes = value_of(root + "/proc/meminfo", "MemAvailable:");
+      if (kilobytes != kUnlimited) space.machine = kilobytes * 1024;
+    }
+  }
   return space;
 }
 
 uint64_t Space::available() const {
+  const auto less_margin = [](uint64_t bytes) { return bytes - std::min<uint64_t>(bytes / 16, uint64_t{256} << 20); };
+  switch (place.medium) {
+    case Medium::disk: return less_margin(file_system);
+    case Medium::huge_pages: return std::min(file_system, machine);
+    case Medium::memory: break;
+  }
   const uint64_t memory = std::min(cgroup, machine);
-  if (memory == kUnlimited) return file_system;
-  const uint64_t margin = std::min<uint64_t>(memory / 16, uint64_t{256} << 20);
-  return std::min(file_system, memory - margin);
+  return memory == kUnlimited ? file_system : std::min(file_system, less_margin(memory));
 }
 
 std::string Space::described() const {
-  std::string text = "the file system has " + readable_bytes(file_system) + " free";
-  if (cgroup != kUnlimited) text += ", the memory cgroup " + readable_bytes(cgroup);
-  if (machine != kUnlimited) text += ", the machine " + readable_bytes(machine);
+  const bool huge = place.medium == Medium::huge_pages;
+  const std::string pool = huge ? "the pool of huge pages of " + readable_bytes(place.page_bytes) : "the machine";
+  std::string text;
+  const auto add = [&text](const std::string &what, uint64_t bytes) {
+    if (bytes == kUnlimited) return;
+    text += (text.empty() ? "" : ", ") + what + " has " + readable_bytes(bytes) + " free";
+  };
+  add("the file system", file_system);
+  add("the memory cgroup", cgroup);
+  add(pool, machine);
   return text;
+}
+
+const char *Space::remedy() const {
+  switch (place.medium) {
+    case Medium::disk: return "make room on the disk";
+    case Medium::huge_pages: return "have more huge pages set aside (sysctl vm.nr_hugepages; the size= of the mount)";
+    case Medium::memory: break;
+  }
+  return "enlarge the space (docker run --shm-size, Kubernetes emptyDir with medium Memory, mount -o remount,size=... "
+         "/dev/shm)";
 }
 
 Status reserve(int fd, uint64_t offset, uint64_t bytes) {
   while (fallocate(fd, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) != 0) {
     if (errno == EINTR) continue;
     if (errno == ENOSPC || errno == EDQUOT || errno == ENOMEM) return DC_FULL;
+    if (errno == EOPNOTSUPP) {
+      return failure(DC_ERROR_UNSUPPORTED, "the file system cannot reserve space (fallocate), as ext2 and ext3 cannot");
+    }
     return system_failure("fallocate", readable_bytes(bytes), errno);
   }
   return {};

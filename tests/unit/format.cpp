@@ -27,8 +27,8 @@ void expect_sound(const Geometry &geometry, const Layout &layout) {
   EXPECT_GE(layout.steps_offset, layout.keys_offset + geometry.keyed * length * sizeof(KeySlot));
   EXPECT_GE(layout.arena_offset, layout.steps_offset + layout.steps * sizeof(Word));
   EXPECT_EQ(layout.clients_offset % alignof(ClientRecord), 0u);
-  EXPECT_EQ(layout.arena_offset % kPageBytes, 0u);
-  EXPECT_EQ(layout.step_bytes % kPageBytes, 0u);
+  EXPECT_EQ(layout.arena_offset % geometry.page_bytes, 0u);
+  EXPECT_EQ(layout.step_bytes % geometry.page_bytes, 0u);
   EXPECT_GE(layout.steps, 1u);
   EXPECT_LE(layout.steps, kStepsMax);
   EXPECT_LE(layout.arena_bytes(), geometry.capacity_bytes);
@@ -52,8 +52,10 @@ void expect_sound(const Geometry &geometry, const Layout &layout) {
 TEST(Layout, IsSoundForEveryMixOfSizes) {
   for (const uint64_t capacity : {4096ul, 10'000ul, kMiB, 100 * kMiB + 12345, 16 * kGiB, 1ul << 50, 1ul << 56}) {
     for (const uint64_t largest : {1ul, 63ul, 64ul, 4096ul, 150'000ul, 4 * kMiB, kGiB, 1ul << 32}) {
-      for (const bool fixed : {false, true}) {
-        const Geometry geometry = {1001, capacity, fixed ? largest : 0, largest, 1024, 0, fixed};
+      for (const uint64_t variant : {0u, 1u, 2u, 3u}) {
+        const bool fixed = variant % 2 == 1;
+        Geometry geometry = {1001, capacity, fixed ? largest : 0, largest, 1024, 0, fixed};
+        geometry.page_bytes = variant < 2 ? kPageBytes : 2 * kMiB;
         Layout layout;
         const Status status = plan_layout(geometry, &layout);
         if (status.ok()) {
@@ -121,6 +123,10 @@ TEST(Layout, RefusesWhatIsOutOfRange) {
   EXPECT_TRUE(refused([](Geometry &g) { g.capacity_bytes = 0; }));
   EXPECT_TRUE(refused([](Geometry &g) { g.capacity_bytes = UINT64_MAX; }));
   EXPECT_TRUE(refused([](Geometry &g) { g.sample_bytes_max = 65 * kMiB; }));
+  for (const uint64_t page_bytes : {0ul, 1ul, 2048ul, 4097ul, 3 * kMiB, 1ul << 35}) {
+    EXPECT_TRUE(refused([&](Geometry &g) { g.page_bytes = page_bytes; })) << page_bytes;
+  }
+  EXPECT_FALSE(refused([](Geometry &g) { g.page_bytes = 2 * kMiB; }));
   EXPECT_FALSE(refused([](Geometry &g) { g.length = DC_LENGTH_MAX; }));
   EXPECT_FALSE(refused([](Geometry &g) { g.clients_max = DC_CLIENTS_MAX; }));
 }
