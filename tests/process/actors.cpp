@@ -47,6 +47,7 @@ class Player {
     static const std::map<std::string, void (Player::*)(std::istream &)> kVerbs = {
         {"open", &Player::open},
         {"attach", &Player::attach},
+        {"in", &Player::in_directory},
         {"reopen", &Player::reopen},
         {"close", &Player::close},
         {"close-old", &Player::close_old},
@@ -96,13 +97,18 @@ class Player {
     words >> name >> options.length >> options.capacity_bytes >> options.sample_bytes >> options.clients_max >>
         options.partial >> options.droppable;
     dc_error error = {};
-    said(dc_cache_open(name.c_str(), nullptr, "test", &options, &cache_, &error), error);
+    said(dc_cache_open(name.c_str(), directory(), "test", &options, &cache_, &error), error);
   }
   void attach(std::istream &words) {
     std::string name;
     words >> name;
     dc_error error = {};
-    said(dc_cache_attach(name.c_str(), nullptr, 10 * kSecond, &cache_, &error), error);
+    said(dc_cache_attach(name.c_str(), directory(), 10 * kSecond, &cache_, &error), error);
+  }
+  const char *directory() const { return directory_.empty() ? nullptr : directory_.c_str(); }
+  void in_directory(std::istream &words) {
+    words >> directory_;
+    answer_ << 0;
   }
   void reopen(std::istream &words) {
     old_ = cache_;
@@ -288,14 +294,15 @@ class Player {
     answer_ << -1;
   }
 
+  std::string hog_path() const { return (directory_.empty() ? "/dev/shm" : directory_) + "/hog"; }
   void hog(std::istream &) {
-    const int fd = ::open("/dev/shm/hog", O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    const int fd = ::open(hog_path().c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
     for (off_t at = 0; fallocate(fd, 0, at, 4096) == 0; at += 4096) {
     }
     ::close(fd);
     answer_ << 0;
   }
-  void unhog(std::istream &) { answer_ << unlink("/dev/shm/hog"); }
+  void unhog(std::istream &) { answer_ << unlink(hog_path().c_str()); }
   void hold_lock(std::istream &words) {
     std::string directory;
     words >> directory;
@@ -305,6 +312,7 @@ class Player {
   }
 
   std::ostringstream answer_;
+  std::string directory_;
   dc_cache *cache_ = nullptr;
   dc_cache *old_ = nullptr;
   dc_fill *fill_ = nullptr;

@@ -3,6 +3,7 @@
 //
 //   open NAME LENGTH CAPACITY SAMPLE_BYTES CLIENTS_MAX PARTIAL DROPPABLE                  STATUS MESSAGE
 //   attach NAME                                                                           STATUS MESSAGE
+//   in DIRECTORY        where open and attach look from now on                            0
 //   reopen NAME         attach again, with the old handle left open                       STATUS
 //   close | close-old                                                                     STATUS
 //   put INDEX BYTES     store a sample                                                    STATUS
@@ -22,7 +23,7 @@
 //   no-descriptors      leave no descriptor to be opened                                  0
 //   limit-file-size BYTES                                                                 0
 //   exec                become a new actor in the same process                            nothing
-//   hog | unhog         fill /dev/shm with another file, remove it                        0
+//   hog | unhog         fill /dev/shm, or the directory, with another file, remove it     0
 //   hold-lock DIRECTORY take the user's lock file there                                   0
 #pragma once
 

@@ -30,10 +30,13 @@ class CacheName {
   CacheName(const CacheName &) = delete;
   CacheName &operator=(const CacheName &) = delete;
   ~CacheName() {
-    if (maker_ == getpid()) dc_cache_unlink(text_.c_str(), directory_.empty() ? nullptr : directory_.c_str(), nullptr);
+    if (maker_ == getpid()) dc_cache_unlink(text_.c_str(), directory(), nullptr);
   }
   const char *c_str() const { return text_.c_str(); }
-  std::string path() const { return "/dev/shm/ddpcache." + std::to_string(geteuid()) + "." + text_; }
+  const char *directory() const { return directory_.empty() ? nullptr : directory_.c_str(); }
+  std::string path() const {
+    return (directory_.empty() ? "/dev/shm" : directory_) + "/ddpcache." + std::to_string(geteuid()) + "." + text_;
+  }
   bool exists() const { return access(path().c_str(), F_OK) == 0; }
 
  private:
@@ -80,7 +83,8 @@ class Handle {
 inline Handle open_cache(const CacheName &name, const dc_cache_options &options, const char *fingerprint = "test") {
   dc_cache *cache = nullptr;
   dc_error error = {};
-  EXPECT_EQ(dc_cache_open(name.c_str(), nullptr, fingerprint, &options, &cache, &error), DC_OK) << error.message;
+  EXPECT_EQ(dc_cache_open(name.c_str(), name.directory(), fingerprint, &options, &cache, &error), DC_OK)
+      << error.message;
   return Handle(cache);
 }
 
