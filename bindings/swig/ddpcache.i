@@ -4,6 +4,7 @@
 
 %{
 #include "ddpcache/ddpcache.h"
+#include "gather.h"
 #include "handle.h"
 #include "module.h"
 %}
@@ -48,6 +49,14 @@ DCPY_OPENED(dc_fill, fill)
   $1 = memory.buf;
 }
 %typemap(in) uint8_t *buffer, uint8_t *bitmap = int64_t *indices;
+%typemap(in) dc_array *descriptions, uint32_t *array_counts, uint64_t *structures = int32_t *statuses;
+%typemap(in) (const dc_gather *parts, uint32_t part_count) (dcpy_parts taken = {.taken = 0}) {
+  Py_ssize_t count = dcpy_parts_take($input, &taken);
+  if (count < 0) SWIG_fail;
+  $1 = taken.parts;
+  $2 = (uint32_t)count;
+}
+%typemap(freearg) (const dc_gather *parts, uint32_t part_count) "dcpy_parts_release(&taken$argnum);"
 %typemap(in) (uint8_t *buffer, uint64_t buffer_bytes) (Py_buffer memory = {0}) {
   if (PyObject_GetBuffer($input, &memory, PyBUF_CONTIG) != 0) SWIG_fail;
   $1 = memory.buf;
@@ -60,6 +69,7 @@ DCPY_OPENED(dc_fill, fill)
 }
 %typemap(in) (const uint8_t *key, uint64_t key_bytes) = (const uint8_t *state, uint64_t state_bytes);
 %typemap(freearg) int64_t *indices, const int64_t *indices, int32_t *statuses, uint8_t *buffer, uint8_t *bitmap,
+                  dc_array *descriptions, uint32_t *array_counts, uint64_t *structures,
                   (uint8_t *buffer, uint64_t buffer_bytes),
                   (const uint8_t *state, uint64_t state_bytes),
                   (const uint8_t *key, uint64_t key_bytes) "if (memory$argnum.obj) PyBuffer_Release(&memory$argnum);"
@@ -95,6 +105,8 @@ DCPY_WAITS(dc_cache_check)
 DCPY_WAITS(dc_cache_remove_batch)
 DCPY_WAITS(dc_cache_clear)
 DCPY_WAITS(dc_cache_read_batch)
+DCPY_WAITS(dc_cache_gather)
+DCPY_WAITS(dc_cache_describe_batch)
 DCPY_WAITS(dc_cache_load)
 DCPY_WAITS(dc_cache_fill_begin)
 DCPY_WAITS(dc_cache_fill_allocate)

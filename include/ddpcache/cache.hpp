@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ddpcache/batch.h"
+#include "ddpcache/batch.hpp"
 #include "ddpcache/cache.h"
 #include "ddpcache/error.hpp"
 #include "ddpcache/keys.h"
@@ -138,12 +139,43 @@ class Cache {
   std::vector<std::int32_t> read_batch(const std::vector<std::int64_t> &indices, std::uint8_t *buffer,
                                        std::uint64_t sample_bytes, std::uint32_t threads = 1,
                                        std::uint32_t number = 0) {
-    std::vector<std::int32_t> statuses(indices.size(), DC_OK);
-    const std::int32_t status = dc_cache_read_batch(cache_, indices.data(), static_cast<std::int64_t>(indices.size()),
-                                                    number, buffer, sample_bytes, statuses.data(), threads);
-    // A status that no sample has is the whole call's.
-    if (status < 0 && std::find(statuses.begin(), statuses.end(), status) == statuses.end()) throw Error(status);
-    return statuses;
+    return of_batch(indices, [&](std::int64_t count, std::int32_t *statuses) {
+      return dc_cache_read_batch(cache_, indices.data(), count, number, buffer, sample_bytes, statuses, threads);
+    });
+  }
+
+  /// Copies several arrays of many samples; see dc_cache_gather. The statuses, one a sample.
+  ///
+  ///     std::vector<float> images(2 * 3 * 32 * 32);
+  ///     std::vector<std::int64_t> labels(2);
+  ///     cache.gather({7, 9}, {{0, images}, {1, labels}});
+  ///
+  /// Throws Error, with nothing copied, where a place does not fit the number of samples.
+  std::vector<std::int32_t> gather(const std::vector<std::int64_t> &indices, const std::vector<Place> &places,
+                                   std::uint32_t threads = 1) {
+    std::vector<dc_gather> parts;
+    for (const Place &place : places) parts.push_back(place.part_for(indices.size()));
+    return of_batch(indices, [&](std::int64_t count, std::int32_t *statuses) {
+      return dc_cache_gather(cache_, indices.data(), count, parts.data(), static_cast<std::uint32_t>(parts.size()),
+                             statuses, threads);
+    });
+  }
+
+  /// What array `number` of each of many samples is; see dc_cache_describe_batch.
+  std::vector<Description> describe(const std::vector<std::int64_t> &indices, std::uint32_t number = 0) const {
+    const std::size_t size = indices.size();
+    std::vector<dc_array> arrays(size);
+    std::vector<std::uint32_t> counts(size);
+    std::vector<std::uint64_t> structures(size);
+    const std::vector<std::int32_t> statuses = of_batch(indices, [&](std::int64_t count, std::int32_t *found) {
+      return dc_cache_describe_batch(cache_, indices.data(), count, number, arrays.data(), counts.data(),
+                                     structures.data(), found);
+    });
+    std::vector<Description> descriptions;
+    for (std::size_t i = 0; i < size; ++i) {
+      descriptions.push_back({statuses[i], counts[i], structures[i], Array(arrays[i])});
+    }
+    return descriptions;
   }
 
   /// Removes a sample from a droppable cache; false where it was not there.
@@ -189,6 +221,15 @@ class Cache {
   Cache() = default;
   static const std::uint8_t *bytes_of(std::string_view key) {
     return reinterpret_cast<const std::uint8_t *>(key.data());
+  }
+
+  /// Runs a call that has a status for each sample. A status that no sample has is the whole call's.
+  template <typename Call>
+  static std::vector<std::int32_t> of_batch(const std::vector<std::int64_t> &indices, Call &&call) {
+    std::vector<std::int32_t> statuses(indices.size(), DC_OK);
+    const std::int32_t status = call(static_cast<std::int64_t>(indices.size()), statuses.data());
+    if (status < 0 && std::find(statuses.begin(), statuses.end(), status) == statuses.end()) throw Error(status);
+    return statuses;
   }
 
   dc_cache *cache_ = nullptr;

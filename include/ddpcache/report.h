@@ -60,7 +60,7 @@ typedef struct dc_cache_stats {
   uint64_t removed;      /**< samples removed */
   uint64_t takeovers;    /**< unfinished fills taken from dead clients */
   uint64_t bytes_filled; /**< stored, array data only */
-  uint64_t bytes_copied; /**< copied out by read and read_batch */
+  uint64_t bytes_copied; /**< copied out by read, read_batch and gather */
   /** Samples in the cache now, as counted: a kill may have cost a count, and dc_cache_residency is exact. In both
    *  scopes. */
   uint64_t resident;

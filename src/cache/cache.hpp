@@ -1,7 +1,9 @@
 // A process's handle on a cache.
 #pragma once
 
+#include <atomic>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,14 @@ struct Origin {
   bool adopted = false;  // it was there, and nobody was attached to it
 };
 
+// Samples to be copied, and where to.
+struct Batch {
+  const int64_t *indices;
+  int64_t count;
+  std::span<const dc_gather> parts;
+  int32_t *statuses;  // may be nullptr
+};
+
 class Cache {
  public:
   ~Cache();
@@ -39,9 +49,14 @@ class Cache {
   static void release(dc_view *view);
   Status contains(int64_t index) const;
   Status residency(int64_t first, int64_t count, uint8_t *bitmap) const;
+
+  // In copying.cpp.
   Status read(int64_t index, uint32_t number, uint8_t *buffer, uint64_t buffer_bytes, uint64_t *bytes);
-  Status read_batch(const int64_t *indices, int64_t count, uint32_t number, uint8_t *buffer, uint64_t sample_bytes,
-                    int32_t *statuses, uint32_t threads);
+  Status gather(Batch batch, uint32_t threads);
+  // Each output is optional; uncounted.
+  Status describe_batch(const int64_t *indices, int64_t count, uint32_t number, dc_array *descriptions,
+                        uint32_t *array_counts, uint64_t *structures, int32_t *statuses);
+  Status structure(int64_t index, uint8_t *buffer, uint64_t buffer_bytes, uint64_t *bytes);
 
   // In dropping.cpp.
   Status remove(int64_t index);
@@ -70,6 +85,12 @@ class Cache {
 
   Cache() : clients_(segment_), extents_(segment_, clients_) {}
 
+  // A sample's arrays, for as long as its pin holds.
+  struct Located {
+    RecordGlance glance;
+    std::array<ArrayBytes, DC_ARRAYS_MAX> arrays;
+  };
+
   Status check_index(int64_t index) const;
   Status check_keyed() const;
   // The record of a sample that is READY, named by `pin` where it could go; DC_MISS where it is not.
@@ -78,10 +99,13 @@ class Cache {
   Status glance(int64_t index, EntryWord word, RecordGlance *glance);
   // As view, but uncounted.
   Status look(int64_t index, dc_view *view);
-  Status copy_array(int64_t index, Pin *pin, uint32_t number, uint8_t *buffer, uint64_t room, bool exact,
-                    uint64_t *bytes);
-  void copy_share(const int64_t *indices, int64_t first, int64_t last, uint32_t number, uint8_t *buffer,
-                  uint64_t sample_bytes, int32_t *statuses);
+  // As find, with arrays 0..last or as many as there are.
+  Status locate(int64_t index, uint32_t last, Pin *pin, Located *found);
+  int32_t copy_sample(const Batch &batch, int64_t i, Pin *pin, uint64_t *copied);
+  // One thread's work: blocks of samples until there is none left.
+  void copy_blocks(const Batch &batch, int64_t block, std::atomic<int64_t> *next);
+  int32_t describe(int64_t index, uint32_t number, Pin *pin, dc_array *description, uint32_t *array_count,
+                   uint64_t *structure);
 
   Status claim(int64_t index, int64_t deadline_ns, bool unless_full, Fill *fill);
   Status await(int64_t index, EntryWord word, int64_t deadline_ns, bool *waited);

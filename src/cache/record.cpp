@@ -175,32 +175,22 @@ bool glance_at_record(const uint8_t *record, uint64_t limit, RecordGlance *glanc
 
 namespace {
 
-// Walks to one array, leaving the reader on its description, and finds its data, which lies behind all descriptions.
-bool locate(Reader &reader, const uint8_t *record, uint32_t number, dc_array *array, const uint8_t **data,
-            uint64_t *bytes) {
-  if (!reader.sound() || number >= reader.head().array_count) return false;
-  std::array<uint64_t, DC_ARRAYS_MAX> lengths;
+// Walks over all descriptions, shows each to `visit`, and finds the data of arrays 0..last, which lie behind them.
+template <typename Visit>
+bool walk(Reader &reader, const uint8_t *record, uint32_t last, ArrayBytes *arrays, Visit &&visit) {
+  if (!reader.sound() || last >= reader.head().array_count) return false;
   for (uint32_t i = 0; i < reader.head().array_count; ++i) {
     if (!reader.next()) return false;
-    lengths[i] = reader.bytes();
-    if (i == number && array) {
-      *array = {};
-      array->dimensions = reader.array().dimensions;
-      array->dtype_code = reader.array().dtype_code;
-      array->dtype_bits = reader.array().dtype_bits;
-      array->dtype_lanes = reader.array().dtype_lanes;
-      std::copy_n(reader.shape(), array->dimensions, array->shape);
-      std::memcpy(array->name, reader.name(), reader.array().name_bytes);
-    }
+    if (i <= last) arrays[i].bytes = reader.bytes();
+    visit(i);
   }
   uint64_t offset = data_begin(reader.position(), reader.head().structure_bytes);
-  for (uint32_t i = 0; i <= number; ++i) {
+  for (uint32_t i = 0; i <= last; ++i) {
     offset = round_up(offset, kDataAlignment);
-    if (offset > reader.head().record_bytes || lengths[i] > reader.head().record_bytes - offset) return false;
-    if (i < number) offset += lengths[i];
+    if (offset > reader.head().record_bytes || arrays[i].bytes > reader.head().record_bytes - offset) return false;
+    arrays[i].data = record + offset;
+    offset += arrays[i].bytes;
   }
-  *data = record + offset;
-  *bytes = lengths[number];
   return true;
 }
 
@@ -208,17 +198,26 @@ bool locate(Reader &reader, const uint8_t *record, uint32_t number, dc_array *ar
 
 bool read_array(const uint8_t *record, uint64_t limit, uint32_t number, dc_array *array) {
   Reader reader(record, limit);
-  const uint8_t *data = nullptr;
-  uint64_t bytes = 0;
-  if (!locate(reader, record, number, array, &data, &bytes)) return false;
-  array->data = const_cast<uint8_t *>(data);
-  array->bytes = bytes;
+  std::array<ArrayBytes, DC_ARRAYS_MAX> found;
+  const auto describe = [&](uint32_t i) {
+    if (i != number) return;
+    *array = {};
+    array->dimensions = reader.array().dimensions;
+    array->dtype_code = reader.array().dtype_code;
+    array->dtype_bits = reader.array().dtype_bits;
+    array->dtype_lanes = reader.array().dtype_lanes;
+    std::copy_n(reader.shape(), array->dimensions, array->shape);
+    std::memcpy(array->name, reader.name(), reader.array().name_bytes);
+  };
+  if (!walk(reader, record, number, found.data(), describe)) return false;
+  array->data = const_cast<uint8_t *>(found[number].data);
+  array->bytes = found[number].bytes;
   return true;
 }
 
-bool find_array(const uint8_t *record, uint64_t limit, uint32_t number, const uint8_t **data, uint64_t *bytes) {
+bool find_arrays(const uint8_t *record, uint64_t limit, uint32_t last, ArrayBytes *arrays) {
   Reader reader(record, limit);
-  return locate(reader, record, number, nullptr, data, bytes);
+  return walk(reader, record, last, arrays, [](uint32_t) {});
 }
 
 const char *read_structure(const uint8_t *record, uint64_t limit, uint64_t *bytes) {

@@ -67,8 +67,12 @@ bool glance_at_record(const uint8_t *record, uint64_t limit, RecordGlance *glanc
 // One array of a record that glance_at_record accepted; false where its description is not sound.
 bool read_array(const uint8_t *record, uint64_t limit, uint32_t number, dc_array *array);
 
-// Just where its bytes are.
-bool find_array(const uint8_t *record, uint64_t limit, uint32_t number, const uint8_t **data, uint64_t *bytes);
+// Just where the bytes of its arrays 0..last are.
+struct ArrayBytes {
+  const uint8_t *data;
+  uint64_t bytes;
+};
+bool find_arrays(const uint8_t *record, uint64_t limit, uint32_t last, ArrayBytes *arrays);
 
 // The structure string, checked to end where it should; nullptr where there is none, or none that is sound.
 const char *read_structure(const uint8_t *record, uint64_t limit, uint64_t *bytes);

@@ -2,7 +2,6 @@
 #include <cstring>
 
 #include "cache.hpp"
-#include "ddpcache/batch.h"
 #include "ddpcache/cache.h"
 #include "ddpcache/keys.h"
 #include "ddpcache/report.h"
@@ -186,35 +185,6 @@ const char *dc_view_structure(const dc_view *view, uint64_t *bytes) {
 
 int32_t dc_cache_contains(dc_cache *cache, int64_t index) {
   return guarded(nullptr, [&]() -> Status { return cache ? cache_of(cache)->contains(index) : DC_ERROR_ARGUMENT; });
-}
-
-int32_t dc_cache_residency(dc_cache *cache, int64_t first, int64_t count, uint8_t *bitmap) {
-  return guarded(nullptr, [&]() -> Status {
-    if (!cache || (!bitmap && count > 0)) return DC_ERROR_ARGUMENT;
-    return cache_of(cache)->residency(first, count, bitmap);
-  });
-}
-
-int32_t dc_cache_read(dc_cache *cache, int64_t index, uint32_t number, uint8_t *buffer, uint64_t buffer_bytes,
-                      uint64_t *bytes) {
-  return guarded(nullptr, [&]() -> Status {
-    if (!cache || (!buffer && buffer_bytes > 0)) return DC_ERROR_ARGUMENT;
-    if (number >= DC_ARRAYS_MAX) return DC_ERROR_RANGE;
-    return cache_of(cache)->read(index, number, buffer, buffer_bytes, bytes);
-  });
-}
-
-int32_t dc_cache_read_batch(dc_cache *cache, const int64_t *indices, int64_t count, uint32_t number, uint8_t *buffer,
-                            uint64_t sample_bytes, int32_t *statuses, uint32_t threads) {
-  return guarded(nullptr, [&]() -> Status {
-    uint64_t total = 0;
-    if (!cache || (count > 0 && (!indices || (!buffer && sample_bytes > 0)))) return DC_ERROR_ARGUMENT;
-    if (count < 0 || count > INT32_MAX || number >= DC_ARRAYS_MAX || threads > 64 ||
-        __builtin_mul_overflow(static_cast<uint64_t>(count), sample_bytes, &total)) {
-      return DC_ERROR_RANGE;
-    }
-    return cache_of(cache)->read_batch(indices, count, number, buffer, sample_bytes, statuses, threads);
-  });
 }
 
 int32_t dc_cache_load(dc_cache *cache, int64_t index, dc_loader loader, void *user, int64_t timeout_ns, dc_view *view) {

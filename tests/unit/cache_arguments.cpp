@@ -224,23 +224,6 @@ TEST_F(Refusal, OfResidencyOutsideTheEntries) {
   EXPECT_EQ(bits[0], 9);
 }
 
-TEST_F(Refusal, OfBatchesWithNullOrWrongArguments) {
-  const int64_t indices[] = {5};
-  uint8_t buffer[100];
-  const auto read = [&](dc_cache *cache, const int64_t *which, int64_t count, uint32_t number, uint8_t *into,
-                        uint64_t bytes, uint32_t threads) {
-    return dc_cache_read_batch(cache, which, count, number, into, bytes, nullptr, threads);
-  };
-  EXPECT_EQ(read(nullptr, indices, 1, 0, buffer, 100, 1), DC_ERROR_ARGUMENT);
-  EXPECT_EQ(read(cache_, nullptr, 1, 0, buffer, 100, 1), DC_ERROR_ARGUMENT);
-  EXPECT_EQ(read(cache_, indices, 1, 0, nullptr, 100, 1), DC_ERROR_ARGUMENT);
-  EXPECT_EQ(read(cache_, indices, -1, 0, buffer, 100, 1), DC_ERROR_RANGE);
-  EXPECT_EQ(read(cache_, indices, int64_t{1} << 31, 0, buffer, 100, 1), DC_ERROR_RANGE);
-  EXPECT_EQ(read(cache_, indices, 2, 0, buffer, UINT64_MAX, 1), DC_ERROR_RANGE);
-  EXPECT_EQ(read(cache_, indices, 1, DC_ARRAYS_MAX, buffer, 100, 1), DC_ERROR_RANGE);
-  EXPECT_EQ(read(cache_, indices, 1, 0, buffer, 100, 65), DC_ERROR_RANGE);
-}
-
 TEST_F(Refusal, OfLoadingAndFillingWithNullOrWrongArguments) {
   dc_view view;
   dc_fill *fill = reinterpret_cast<dc_fill *>(1);

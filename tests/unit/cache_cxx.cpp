@@ -236,6 +236,42 @@ TEST_F(CxxCache, ReadsABatchAndSaysOfEachSampleHowItWent) {
   EXPECT_TRUE(cache_.read_batch({}, nullptr, 16).empty());
 }
 
+TEST_F(CxxCache, GathersSeveralArraysAndDescribesThemFirst) {
+  for (std::int64_t index : {1, 2}) {
+    cache_.load(index, [](ddpcache::Filling &filling, std::int64_t wanted) {
+      dc_array arrays[] = {ddpcache::describe<std::int64_t>({}, "label"), ddpcache::describe<float>({wanted, 2})};
+      filling.allocate(arrays, 2, "[]");
+      *reinterpret_cast<std::int64_t *>(arrays[0].data) = 10 * wanted;
+      std::fill_n(reinterpret_cast<float *>(arrays[1].data), 2 * wanted, static_cast<float>(wanted));
+    });
+  }
+  const std::vector<std::int64_t> indices = {2, 9, 1};
+  const std::vector<ddpcache::Description> found = cache_.describe(indices, 1);
+  std::vector<std::int64_t> offsets = {0};
+  for (const ddpcache::Description &one : found) {
+    offsets.push_back(offsets.back() + static_cast<std::int64_t>(one.status == DC_OK ? one.array.bytes() : 0));
+  }
+  EXPECT_EQ(offsets, (std::vector<std::int64_t>{0, 16, 16, 24}));
+  EXPECT_EQ(found[0].array.shape(), (std::vector<std::int64_t>{2, 2}));
+  EXPECT_EQ(found[0].array_count, 2u);
+  EXPECT_EQ(found[0].structure, found[2].structure);
+  EXPECT_EQ(found[1].status, DC_MISS);
+
+  std::vector<std::int64_t> labels(3, -1);
+  std::vector<float> values(6);
+  EXPECT_EQ(cache_.gather(indices, {{0, labels}, {1, values, offsets}}, 2),
+            (std::vector<std::int32_t>{DC_OK, DC_MISS, DC_OK}));
+  EXPECT_EQ(labels, (std::vector<std::int64_t>{20, -1, 10}));
+  EXPECT_EQ(values, (std::vector<float>{2, 2, 2, 2, 1, 1}));
+
+  std::vector<std::int64_t> four(4);
+  std::vector<float> small(5);
+  EXPECT_EQ(error_of([&] { cache_.gather(indices, {{0, four}}); }).status(), DC_ERROR_RANGE);
+  EXPECT_EQ(error_of([&] { cache_.gather(indices, {{1, small, offsets}}); }).status(), DC_ERROR_RANGE);
+  EXPECT_EQ(error_of([&] { cache_.gather({2}, {{1, values, offsets}}); }).status(), DC_ERROR_RANGE);
+  EXPECT_EQ(error_of([&] { cache_.gather({2}, {}); }).status(), DC_ERROR_RANGE);
+}
+
 TEST_F(CxxCache, ABatchThatCannotBeReadAtAllIsAnError) {
   cache_.load(1, write_four);
   std::vector<std::uint8_t> buffer(16, 0xEE);

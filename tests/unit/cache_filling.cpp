@@ -392,64 +392,6 @@ TEST_F(SmallCache, CannotBeWrittenThroughAView) {
   dc_cache_view_release(&view);
 }
 
-TEST_F(SmallCache, CopiesOneArrayOfASample) {
-  dc_fill *fill = nullptr;
-  ASSERT_EQ(dc_cache_fill_begin(cache_, 8, 0, &fill), DC_OK);
-  dc_array arrays[] = {byte_array(100), byte_array(0), byte_array(33)};
-  ASSERT_EQ(dc_cache_fill_allocate(fill, arrays, 3, "{}", nullptr), DC_OK);
-  write_pattern(arrays[0].data, 100, 8);
-  write_pattern(arrays[2].data, 33, 9);
-  ASSERT_EQ(dc_cache_fill_commit(fill), DC_OK);
-  std::vector<uint8_t> buffer(100);
-  uint64_t bytes = 0;
-  EXPECT_EQ(dc_cache_read(cache_, 8, 0, buffer.data(), 100, &bytes), DC_OK);
-  EXPECT_EQ(bytes, 100u);
-  EXPECT_TRUE(has_pattern(buffer.data(), 100, 8));
-  EXPECT_EQ(dc_cache_read(cache_, 8, 2, buffer.data(), 100, &bytes), DC_OK);
-  EXPECT_EQ(bytes, 33u);
-  EXPECT_TRUE(has_pattern(buffer.data(), 33, 9));
-  EXPECT_EQ(dc_cache_read(cache_, 8, 1, nullptr, 0, &bytes), DC_OK);
-  EXPECT_EQ(bytes, 0u);
-  EXPECT_EQ(dc_cache_read(cache_, 8, 2, buffer.data(), 32, &bytes), DC_ERROR_BUFFER);
-  EXPECT_EQ(bytes, 33u);
-  EXPECT_EQ(dc_cache_read(cache_, 8, 3, buffer.data(), 100, &bytes), DC_ERROR_RECORD);
-  EXPECT_EQ(dc_cache_read(cache_, 7, 0, buffer.data(), 100, &bytes), DC_MISS);
-}
-
-TEST_F(SmallCache, GathersABatchByAnyNumberOfThreads) {
-  constexpr uint64_t kBytes = 500;
-  for (int64_t i = 0; i < 40; ++i) ASSERT_EQ(put(cache_, i, i == 13 ? 501 : kBytes), DC_OK);
-  std::vector<int64_t> indices;
-  for (int64_t i = 0; i < 60; ++i) indices.push_back((i * 7) % 60);
-  indices.push_back(-1);
-  indices.push_back(100);
-  indices.push_back(5);
-  const int64_t count = static_cast<int64_t>(indices.size());
-  for (const uint32_t threads : {0u, 1u, 3u, 64u}) {
-    std::vector<uint8_t> buffer(indices.size() * kBytes, 0xEE);
-    std::vector<int32_t> statuses(indices.size(), 99);
-    EXPECT_EQ(dc_cache_read_batch(cache_, indices.data(), count, 0, buffer.data(), kBytes, statuses.data(), threads),
-              DC_ERROR_RECORD)
-        << "13 is the first that is not as it should, beside misses";
-    for (size_t i = 0; i < indices.size(); ++i) {
-      const uint8_t *sample = buffer.data() + i * kBytes;
-      const int64_t index = indices[i];
-      const int32_t expected = index < 0 || index >= 100 ? DC_ERROR_RANGE
-                               : index == 13             ? DC_ERROR_RECORD
-                               : index < 40              ? DC_OK
-                                                         : DC_MISS;
-      EXPECT_EQ(statuses[i], expected) << "index " << index;
-      EXPECT_TRUE(expected == DC_OK ? has_pattern(sample, kBytes, index)
-                                    : std::all_of(sample, sample + kBytes, [](uint8_t b) { return b == 0xEE; }));
-    }
-  }
-  const int64_t misses[] = {50, 1};
-  uint8_t room[2 * kBytes];
-  EXPECT_EQ(dc_cache_read_batch(cache_, misses, 2, 0, room, kBytes, nullptr, 2), DC_MISS);
-  EXPECT_EQ(dc_cache_read_batch(cache_, misses + 1, 1, 0, room, kBytes, nullptr, 2), DC_OK);
-  EXPECT_EQ(dc_cache_read_batch(cache_, nullptr, 0, 0, nullptr, kBytes, nullptr, 2), DC_OK);
-}
-
 TEST_F(SmallCache, ShowsItsResidencyBitByBit) {
   for (const int64_t i : {0, 9, 10, 63, 99}) ASSERT_EQ(put(cache_, i, 8), DC_OK);
   uint8_t bits[14];

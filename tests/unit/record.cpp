@@ -84,14 +84,17 @@ void round_trip(std::vector<dc_array> arrays, const char *structure) {
     EXPECT_EQ(seen.dtype_lanes, wanted[i].dtype_lanes);
     EXPECT_STREQ(seen.name, wanted[i].name);
     EXPECT_TRUE(seen.bytes == 0 || seen.data[seen.bytes - 1] == i + 1);
-    const uint8_t *data = nullptr;
-    uint64_t bytes = 0;
-    ASSERT_TRUE(find_array(memory.data(), plan.record_bytes, i, &data, &bytes));
-    EXPECT_EQ(data, seen.data);
-    EXPECT_EQ(bytes, seen.bytes);
+    std::array<ArrayBytes, DC_ARRAYS_MAX> found;
+    ASSERT_TRUE(find_arrays(memory.data(), plan.record_bytes, i, found.data()));
+    for (uint32_t k = 0; k <= i; ++k) {
+      EXPECT_EQ(found[k].data, arrays[k].data);
+      EXPECT_EQ(found[k].bytes, arrays[k].bytes);
+    }
   }
   dc_array none;
   EXPECT_FALSE(read_array(memory.data(), plan.record_bytes, count, &none));
+  std::array<ArrayBytes, DC_ARRAYS_MAX> found;
+  EXPECT_FALSE(find_arrays(memory.data(), plan.record_bytes, count, found.data()));
   uint64_t length = 0;
   const char *text = read_structure(memory.data(), plan.record_bytes, &length);
   if (structure && *structure) {
