@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 INTEGERS = {f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 SCALARS = INTEGERS | {"float", "double"}
 # Structs that never grow: their size is part of the interface.
-FROZEN = {"dc_array", "dc_view", "dc_error"}
+FROZEN = {"dc_array", "dc_gather", "dc_view", "dc_error"}
 
 CPP_WORDS = """
 alignas alignof and and_eq asm atomic_cancel atomic_commit atomic_noexcept auto bitand bitor bool break case catch
