@@ -26,7 +26,7 @@ int32_t KeyTable::probe(KeyHash key, int32_t exhausted, int64_t *index, Visit &&
   // Bounded by the slots there are.
   for (size_t left = slots_.size(); left > 0; --left) {
     if (const int32_t outcome = visit(slots_[at]); outcome != kGoOn) {
-      *index = static_cast<int64_t>(at);
+      if (outcome == DC_OK) *index = static_cast<int64_t>(at);
       return outcome;
     }
     at = at + 1 == slots_.size() ? 0 : at + 1;
@@ -39,18 +39,19 @@ int32_t KeyTable::intern(KeyHash key, int64_t *index, bool *fresh) const {
   return probe(key, DC_FULL, index, [&](KeySlot &slot) -> int32_t {
     // Relaxed: a word that is not 0 is final, and one that is 0 is tried by the CAS.
     uint64_t tag = slot.tag.load(std::memory_order_relaxed);
-    if (tag == 0 && slot.tag.compare_exchange_strong(tag, key.tag, std::memory_order_relaxed)) {
-      tag = key.tag;
+    if (tag == 0) {
+      DC_FAULT_POINT("key-slot-free");
+      if (slot.tag.compare_exchange_strong(tag, key.tag, std::memory_order_relaxed)) tag = key.tag;
       DC_FAULT_POINT("key-tagged");
     }
     if (tag != key.tag) return kGoOn;
     uint64_t rest = slot.rest.load(std::memory_order_relaxed);
-    // EDGE key: the tag, this caller's own or one that it has read, is visible before the rest.
-    if (rest == 0 &&
-        slot.rest.compare_exchange_strong(rest, key.rest, std::memory_order_release, std::memory_order_relaxed)) {
-      *fresh = true;
+    if (rest == 0) {
+      DC_FAULT_POINT("key-rest-free");
+      // EDGE key: the tag, this caller's own or one that it has read, is visible before the rest.
+      *fresh = slot.rest.compare_exchange_strong(rest, key.rest, std::memory_order_release, std::memory_order_relaxed);
+      if (*fresh) rest = key.rest;
       DC_FAULT_POINT("key-set");
-      return DC_OK;
     }
     return rest == key.rest ? DC_OK : kGoOn;
   });

@@ -60,6 +60,8 @@ class Player {
         {"release", &Player::release},
         {"remove", &Player::remove},
         {"clear", &Player::clear},
+        {"intern", &Player::intern},
+        {"lookup", &Player::lookup},
         {"begin", &Player::begin},
         {"allocate", &Player::allocate},
         {"write", &Player::write},
@@ -175,6 +177,15 @@ class Player {
     words >> bytes;
     answer_ << (view_.bytes == bytes && has_pattern(view_.data, bytes, view_.index));
   }
+
+  void key(std::istream &words, decltype(dc_cache_intern) *call) {
+    std::string key;
+    int64_t index = -1;
+    words >> key;
+    answer_ << call(cache_, reinterpret_cast<const uint8_t *>(key.data()), key.size(), &index) << ' ' << index;
+  }
+  void intern(std::istream &words) { key(words, dc_cache_intern); }
+  void lookup(std::istream &words) { key(words, dc_cache_lookup); }
 
   void begin(std::istream &words) {
     int64_t timeout_ms = 0;

@@ -13,6 +13,7 @@
 //   views INDEX COUNT   take many views of it                                             how many
 //   release             end all views                                                     0
 //   remove INDEX | clear                                                                  STATUS; STATUS REMOVED
+//   intern KEY | lookup KEY                                                               STATUS INDEX
 //   begin INDEX TIMEOUT_MS | allocate BYTES | write FROM TO | commit | abort              STATUS
 //   background INDEX    begin a fill on another thread, which keeps it open               STATUS
 //   in-child COMMAND    fork, let the child carry out a command and leave                 the child's answer

@@ -13,6 +13,7 @@
 
 #include "ddpcache/batch.h"
 #include "ddpcache/cache.h"
+#include "ddpcache/keys.h"
 #include "ddpcache/report.h"
 
 namespace ddpcache::test {
@@ -125,6 +126,10 @@ inline dc_array byte_array(uint64_t bytes) {
   array.dtype_bits = 8;
   array.dtype_lanes = 1;
   return array;
+}
+
+inline int32_t intern(dc_cache *cache, const std::string &key, int64_t *index) {
+  return dc_cache_intern(cache, reinterpret_cast<const uint8_t *>(key.data()), key.size(), index);
 }
 
 // Stores one sample, and says what the first call that was not DC_OK said.

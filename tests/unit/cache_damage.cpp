@@ -17,6 +17,16 @@
 namespace ddpcache::test {
 namespace {
 
+// A second mapping of a cache's file, to write into.
+void map_again(const CacheName &name, Segment *segment) {
+  const Descriptor file(open(name.path().c_str(), O_RDWR | O_CLOEXEC));
+  EXPECT_EQ(pread(file.get(), &segment->header, sizeof(Header), 0), static_cast<ssize_t>(sizeof(Header)));
+  struct stat properties;
+  EXPECT_EQ(fstat(file.get(), &properties), 0);
+  EXPECT_TRUE(check_header(segment->header, static_cast<uint64_t>(properties.st_size), "it", &segment->layout).ok());
+  EXPECT_TRUE(segment->map(file.get()).ok());
+}
+
 // A cache with some samples, and a second mapping of its file to write into.
 class Damaged : public ::testing::Test {
  protected:
@@ -24,14 +34,7 @@ class Damaged : public ::testing::Test {
 
   Damaged() {
     for (int64_t i = 0; i < 20; ++i) EXPECT_EQ(put(cache_, i, 300), DC_OK);
-    const int fd = open(name_.path().c_str(), O_RDWR | O_CLOEXEC);
-    EXPECT_GE(fd, 0);
-    EXPECT_EQ(pread(fd, &segment_.header, sizeof(Header), 0), static_cast<ssize_t>(sizeof(Header)));
-    struct stat properties;
-    EXPECT_EQ(fstat(fd, &properties), 0);
-    EXPECT_TRUE(check_header(segment_.header, static_cast<uint64_t>(properties.st_size), "it", &segment_.layout).ok());
-    EXPECT_TRUE(segment_.map(fd).ok());
-    close(fd);
+    map_again(name_, &segment_);
   }
 
   EntryWord entry(int64_t index) const { return EntryWord(segment_.entry(index).load()); }
@@ -221,6 +224,70 @@ TEST_F(Damaged, AnythingAnywhereIsAMissAnErrorOrAValueWithinBounds) {
       stats_of(cache_);
       info_of(cache_);
     }
+  }
+}
+
+class DamagedKeys : public ::testing::Test {
+ protected:
+  DamagedKeys() {
+    for (int i = 0; i < 40; ++i) EXPECT_EQ(intern(cache_, std::to_string(i), &indices_[i]), DC_OK);
+    map_again(name_, &segment_);
+    report_of(cache_);
+  }
+  static dc_cache_options options() {
+    dc_cache_options options = options_for(50, 1 << 20, 64);
+    options.keyed = 1;
+    return options;
+  }
+  KeySlot &slot(int64_t index) const { return const_cast<KeySlot &>(segment_.key_slot(index)); }
+  void move(int64_t from, int64_t to) const {
+    slot(to).tag = slot(from).tag.load();
+    slot(to).rest = slot(from).rest.load();
+  }
+  std::string found() const {
+    dc_error error = {};
+    EXPECT_EQ(dc_cache_check(cache_, nullptr, &error), DC_ERROR_DAMAGED);
+    return error.message;
+  }
+
+  const CacheName name_;
+  const Handle cache_ = open_cache(name_, options());
+  Segment segment_;
+  int64_t indices_[40];
+};
+
+TEST_F(DamagedKeys, KeyBehindAFreeSlotIsFound) {
+  // The last key of a run of slots in use, moved on by two.
+  int64_t last = 0;
+  while (slot(last).tag == 0 || slot((last + 1) % 50).tag != 0 || slot((last + 2) % 50).tag != 0) ++last;
+  move(last, (last + 2) % 50);
+  slot(last).tag = slot(last).rest = 0;
+  EXPECT_NE(found().find("is not to be found"), std::string::npos) << found();
+}
+
+TEST_F(DamagedKeys, KeyThatIsThereTwiceIsFound) {
+  int64_t last = 0;
+  while (slot(last).tag == 0 || slot((last + 1) % 50).tag != 0) ++last;
+  move(last, (last + 1) % 50);
+  EXPECT_NE(found().find("has index " + std::to_string(last) + " too"), std::string::npos) << found();
+}
+
+TEST_F(DamagedKeys, RestWithoutATagIsFound) {
+  slot(indices_[7]).tag = 0;
+  EXPECT_NE(found().find("the key of index"), std::string::npos) << found();
+}
+
+TEST_F(DamagedKeys, NoContentsOfTheTableHurtWhoLooksAndInterns) {
+  std::mt19937_64 random(7);
+  for (int round = 0; round < 300; ++round) {
+    for (int64_t i = 0; i < 50; ++i) {
+      slot(i).tag = random() % 3 ? random() : 0;
+      slot(i).rest = random() % 3 ? random() : 0;
+    }
+    int64_t index = 0;
+    const int32_t status = intern(cache_, std::to_string(round), &index);
+    EXPECT_TRUE(status == DC_OK ? index >= 0 && index < 50 : status == DC_FULL);
+    dc_cache_check(cache_, nullptr, nullptr);
   }
 }
 

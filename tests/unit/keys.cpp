@@ -245,7 +245,10 @@ TEST_F(Keyed, LookingAtAKeyFindsItsSample) {
   EXPECT_EQ(view.owner, nullptr);
   EXPECT_EQ(report_of(cache_).keys, 0u) << "a look gives no index";
   EXPECT_EQ(stats_of(cache_).misses, 1u);
-  const int64_t index = intern(key);
+  int64_t index = -7;
+  EXPECT_EQ(dc_cache_lookup(cache_, bytes_of(key), key.size(), &index), DC_MISS);
+  EXPECT_EQ(index, -7);
+  index = intern(key);
   EXPECT_EQ(dc_cache_view_key(cache_, bytes_of(key), key.size(), &view), DC_MISS);
   ASSERT_EQ(put(cache_, index, 64), DC_OK);
   ASSERT_EQ(dc_cache_view_key(cache_, bytes_of(key), key.size(), &view), DC_OK);
