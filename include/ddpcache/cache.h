@@ -67,6 +67,15 @@ typedef struct dc_fill dc_fill;
 
 /* ---- Opening and closing. ---- */
 
+/** What guards the bytes of samples against damage: by hardware, by a program that writes where it should not. */
+enum dc_checksums {
+  DC_CHECKSUMS_OFF = 0,  /**< nothing */
+  DC_CHECKSUMS_FILL = 1, /**< a commit takes a checksum of the sample, which dc_cache_check compares */
+  /** besides, every view, read and load that hits compares it first: a damaged sample is given up and is a miss. The cost
+   *  of a hit is then in proportion to the sample's size. */
+  DC_CHECKSUMS_READ = 2
+};
+
 /** What a new cache shall be. Initialise with dc_cache_options_init, then set at least `length`. Those marked identity
  *  must be the same for all who share a cache. */
 typedef struct dc_cache_options {
@@ -90,6 +99,8 @@ typedef struct dc_cache_options {
   /** 1: samples have keys, see keys.h; each entry then takes 16 bytes more, and `length` should be 1.3 times the number
    *  of keys. Identity. */
   uint32_t keyed;
+  uint32_t checksums; /**< enum dc_checksums: whether samples carry a checksum, and when it is compared; identity */
+  uint32_t reserved;  /**< 0 */
 } dc_cache_options;
 
 /** Sets every option to its default.

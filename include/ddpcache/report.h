@@ -34,6 +34,8 @@ typedef struct dc_cache_info {
   char name[208];
   char fingerprint[1032];
   uint64_t keys; /**< keys that have an index, as counted: a kill may have cost a count, and dc_cache_check is exact */
+  uint32_t checksums; /**< enum dc_checksums */
+  uint32_t reserved;  /**< 0 */
 } dc_cache_info;
 
 /** Describes the cache. DC_OK; DC_ERROR_ARGUMENT. Never blocks. @since 0.1 */
@@ -66,6 +68,7 @@ typedef struct dc_cache_stats {
   uint64_t resident;
   uint64_t reserved_bytes;    /**< memory taken from the file system now; the same in both scopes */
   int64_t oldest_fill_age_ns; /**< of the open fills; 0 where there is none; the same in both scopes */
+  uint64_t damaged;           /**< samples given up because their record, or its checksum, was not what it must be */
 } dc_cache_stats;
 
 /** Reads the counts. DC_OK; DC_ERROR_ARGUMENT; DC_ERROR_RANGE for the scope. Never blocks. @since 0.1 */
@@ -88,12 +91,14 @@ typedef struct dc_cache_report {
   uint64_t keys_unfinished;  /**< slots whose key is being written, or was when its process died: no damage */
 } dc_cache_report;
 
-/** Compares all words, records, names and notes of the cache with one another, while others use it.
+/** Compares all words, records, names and notes of the cache with one another, while others use it; and every sample that
+ *  has a checksum with that.
  *
  *  @param report  optional; receives what was found
  *  @param error   optional; says what the first violation is and where
  *  @return DC_OK; DC_ERROR_DAMAGED where an invariant is broken; DC_ERROR_ARGUMENT. Never blocks; takes time in
- *          proportion to entries and reserved memory pieces. @since 0.1 */
+ *          proportion to entries and reserved memory pieces, and with checksums to the bytes of all samples.
+ *          @since 0.1 */
 DC_API int32_t dc_cache_check(dc_cache *cache, dc_cache_report *report, dc_error *error);
 
 #ifdef __cplusplus

@@ -134,7 +134,8 @@ inline Geometry requested_geometry(const dc_cache_options &options) {
           options.sample_bytes_max,
           options.clients_max ? options.clients_max : 1024,
           options.droppable,
-          options.keyed};
+          options.keyed,
+          options.checksums};
 }
 
 // Capacity and file size for every sample to fit; options.capacity_bytes is ignored. In report.cpp.

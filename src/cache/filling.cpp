@@ -154,6 +154,9 @@ Status Fill::commit() {
   if (phase_ != Phase::allocated) {
     return failure(DC_ERROR_STATE, "the fill of index %lld has no memory to publish", static_cast<long long>(index_));
   }
+  Segment &segment = cache_->segment_;
+  // A head that the filler itself has spoilt gets no checksum; the first reader finds it.
+  if (segment.seals_records()) seal_record(segment.writable(extent_), segment.extent_bytes(extent_));
   DC_FAULT_POINT("before-publish");
   // EDGE publish: head and data become visible to whoever acquires READY.
   const bool published = leave(EntryWord::ready(generation_, extent_.place), "published");

@@ -77,6 +77,7 @@ Status check_geometry(const Geometry &geometry) {
   }
   if (geometry.droppable > 1) return outside("droppable", geometry.droppable, 0, 1);
   if (geometry.keyed > 1) return outside("keyed", geometry.keyed, 0, 1);
+  if (geometry.checksums > DC_CHECKSUMS_READ) return outside("checksums", geometry.checksums, 0, DC_CHECKSUMS_READ);
   constexpr uint64_t kPageBytesMax = uint64_t{1} << 34;
   if (geometry.page_bytes < kPageBytes || geometry.page_bytes > kPageBytesMax ||
       !std::has_single_bit(geometry.page_bytes)) {

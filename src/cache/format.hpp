@@ -36,7 +36,7 @@ struct Geometry {
   uint32_t clients_max;
   uint32_t droppable = 0;  // 1: samples can be removed, so readers name what they look at
   uint32_t keyed = 0;      // 1: there is a key table
-  uint32_t reserved = 0;
+  uint32_t checksums = DC_CHECKSUMS_OFF;
   uint64_t page_bytes = kPageBytes;  // what the file is reserved in; more on huge pages
 
   friend bool operator==(const Geometry &, const Geometry &) = default;

@@ -81,6 +81,11 @@ class Opening {
     }
     if (there.droppable != options_->droppable) return differs("droppable", there.droppable, options_->droppable);
     if (there.keyed != options_->keyed) return differs("keyed", there.keyed, options_->keyed);
+    if (there.checksums != options_->checksums) {
+      constexpr const char *kWords[] = {"off", "fill", "read"};  // check_geometry has seen both
+      return failure(DC_ERROR_MISMATCH, "%s has checksums \"%s\", asked for was \"%s\"", subject_.c_str(),
+                     kWords[there.checksums], kWords[options_->checksums]);
+    }
     if (options_->sample_bytes_max != 0 && there.sample_bytes_max != options_->sample_bytes_max) {
       return differs("sample_bytes_max", there.sample_bytes_max, options_->sample_bytes_max);
     }

@@ -17,7 +17,8 @@ Status Cache::glance(int64_t index, EntryWord word, RecordGlance *glance) {
   if (segment_.find_extent(word.place(), &extent)) {
     const uint8_t *record = segment_.readable(extent);
     __builtin_prefetch(record + kLineBytes);  // the data, while the head is on its way
-    if (glance_at_record(record, segment_.extent_bytes(extent), glance)) return {};
+    const bool sound = glance_at_record(record, segment_.extent_bytes(extent), glance);
+    if (sound && (!segment_.checks_each_hit() || record_is_intact(record, segment_.extent_bytes(extent)))) return {};
   }
   // Nothing that a correct client does leads here. Relaxed on failure: another reader found the same.
   uint64_t seen = word.bits();

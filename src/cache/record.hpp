@@ -21,7 +21,7 @@ struct RecordHead {
   uint16_t array_count;
   uint16_t structure_bytes;  // without its NUL; 0: none
   uint64_t record_bytes;     // from the head to the end of the last array
-  uint64_t checksum;         // XXH3 of everything after the head; 0: not taken
+  uint64_t checksum;         // of all but itself, see seal_record; 0: not taken
 };
 struct ArrayHead {
   uint8_t dtype_code;
@@ -76,5 +76,21 @@ bool find_arrays(const uint8_t *record, uint64_t limit, uint32_t last, ArrayByte
 
 // The structure string, checked to end where it should; nullptr where there is none, or none that is sound.
 const char *read_structure(const uint8_t *record, uint64_t limit, uint64_t *bytes);
+
+// What a record's checksum is: XXH3-64 of everything after the head, seeded with XXH3-64 of the head before the checksum;
+// 1 where that is 0.
+struct RecordSums {
+  uint64_t stored;  // 0: not taken
+  uint64_t actual;
+};
+
+// False where the head, of which a private copy is made, asks for less than itself or more than `limit` bytes.
+bool sum_record(const uint8_t *record, uint64_t limit, RecordSums *sums);
+
+// Writes the checksum of a complete record. False, and nothing is written, where sum_record says so.
+bool seal_record(uint8_t *record, uint64_t limit);
+
+// Whether a record has a checksum, and the right one.
+bool record_is_intact(const uint8_t *record, uint64_t limit);
 
 }  // namespace ddpcache

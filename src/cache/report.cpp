@@ -79,6 +79,7 @@ class Checker {
     const Word &shared = segment_.entry(index);
     const EntryWord word(shared.load(std::memory_order_acquire));
     const char *fault = nullptr;
+    char sums_text[128];
     switch (word.state()) {
       case State::empty: break;
       case State::bad: ++report_->entries_bad; break;
@@ -100,6 +101,8 @@ class Checker {
           fault = "leads to an extent that is not its own";
         } else if (!glance_at_record(segment_.readable(extent), segment_.extent_bytes(extent), &glance)) {
           fault = "leads to a record that is not sound";
+        } else if (!sum_is_right(extent, sums_text, sizeof sums_text)) {
+          fault = sums_text;
         }
       }
     }
@@ -128,6 +131,18 @@ class Checker {
       violation("the key of index %lld (words %016lx %016lx) has index %lld too", static_cast<long long>(index),
                 key.tag, key.rest, static_cast<long long>(found));
     }
+  }
+
+  // A checksum is compared wherever there is one.
+  bool sum_is_right(const Extent &extent, char *text, size_t room) const {
+    const uint8_t *record = segment_.readable(extent);
+    const bool sealed = reinterpret_cast<const RecordHead *>(record)->checksum != 0;
+    if (!sealed && !segment_.seals_records()) return true;
+    RecordSums sums = {};
+    if (sum_record(record, segment_.extent_bytes(extent), &sums) && sums.stored == sums.actual) return true;
+    std::snprintf(text, room, "leads to a record with the checksum %016lx, whose bytes have %016lx", sums.stored,
+                  sums.actual);
+    return false;
   }
 
   void check_step(uint32_t step) {
@@ -203,6 +218,7 @@ void Cache::info(dc_cache_info *info) {
   info->keyed = header.geometry.keyed;
   info->keys = segment_.control().keys.load(std::memory_order_relaxed);  // a count for people
   info->keep = segment_.control().keep.load();
+  info->checksums = header.geometry.checksums;
   std::memcpy(info->uuid, header.uuid, sizeof info->uuid);
   std::memcpy(info->name, header.name, sizeof info->name);
   std::memcpy(info->fingerprint, header.fingerprint, sizeof info->fingerprint);
@@ -233,6 +249,7 @@ void Cache::stats(int32_t scope, dc_cache_stats *stats) {
   stats->bytes_filled = wanted(Counter::bytes_filled);
   stats->bytes_copied = wanted(Counter::bytes_copied);
   stats->removed = wanted(Counter::removed);
+  stats->damaged = wanted(Counter::bad);
   const uint64_t filled = total(Counter::fills), gone = total(Counter::bad) + total(Counter::removed);
   stats->resident = filled - std::min(filled, gone);
   stats->reserved_bytes = 0;

@@ -46,6 +46,8 @@ class Segment {
     return at<Word>(layout.reader_names_offset + (uint64_t{client} * kReaderNames + number) * sizeof(Word));
   }
   bool droppable() const { return header.geometry.droppable != 0; }
+  bool seals_records() const { return header.geometry.checksums != DC_CHECKSUMS_OFF; }
+  bool checks_each_hit() const { return header.geometry.checksums == DC_CHECKSUMS_READ; }
   Word &entry(int64_t index) const {
     return at<Word>(layout.entries_offset + static_cast<uint64_t>(index) * sizeof(Word));
   }

@@ -37,6 +37,7 @@ Status import_options(const dc_cache_options *options, dc_cache_options *ours) {
   if (Status status = ddpcache::check_unknown_options(options, size, sizeof *ours); !status.ok()) return status;
   dc_cache_options_init(ours, sizeof *ours);
   std::memcpy(ours, options, std::min<size_t>(size, sizeof *ours));
+  if (ours->reserved != 0) return failure(DC_ERROR_UNSUPPORTED, "options.reserved is %u, not 0", ours->reserved);
   if (ours->keep > 1 || ours->partial > 1) {
     return failure(DC_ERROR_RANGE, "keep is %u and partial %u: each is 0 or 1", ours->keep, ours->partial);
   }

@@ -64,12 +64,14 @@ void show(const std::string &name, const Place &place) {
   if (i.keyed) std::printf("keys          %" PRIu64 " of %" PRId64 "\n", i.keys, i.length);
   std::printf("memory        %s reserved of %s, in steps of %s\n", readable_bytes(s.reserved_bytes).c_str(),
               readable_bytes(i.file_bytes).c_str(), readable_bytes(i.step_bytes).c_str());
-  std::printf("clients       %u beside this one, of %u\nkept          %s\ncreator       process %d\n",
-              i.clients_attached - 1, i.clients_max, i.keep ? "yes" : "no", i.creator_pid);
+  std::printf("clients       %u beside this one, of %u\nkept          %s\nchecksums     %s\ncreator       process %d\n",
+              i.clients_attached - 1, i.clients_max, i.keep ? "yes" : "no",
+              i.checksums == DC_CHECKSUMS_OFF ? "off" : (i.checksums == DC_CHECKSUMS_FILL ? "fill" : "read"),
+              i.creator_pid);
   std::printf("hits          %" PRIu64 "\nmisses        %" PRIu64 "\nfills         %" PRIu64 "\naborts        %" PRIu64
               "\nwaits         %" PRIu64 "\ntime-outs     %" PRIu64 "\nbypasses      %" PRIu64
-              "\ntakeovers     %" PRIu64 "\n",
-              s.hits, s.misses, s.fills, s.aborts, s.waits, s.timeouts, s.bypasses, s.takeovers);
+              "\ntakeovers     %" PRIu64 "\ndamaged       %" PRIu64 "\n",
+              s.hits, s.misses, s.fills, s.aborts, s.waits, s.timeouts, s.bypasses, s.takeovers, s.damaged);
   std::printf("filled        %s\ncopied out    %s\nopen fills    %u, the oldest for %.3f s\n",
               readable_bytes(s.bytes_filled).c_str(), readable_bytes(s.bytes_copied).c_str(), s.open_fills,
               static_cast<double>(s.oldest_fill_age_ns) / 1e9);

@@ -9,7 +9,9 @@ int main(int count, char **arguments) {
     void (*run)();
   };
   constexpr Row kRows[] = {
-      {"hit", bench::hit}, {"batch", bench::read_batch}, {"fill", bench::fill}, {"attach", bench::attach}};
+      {"hit", bench::hit},       {"batch", bench::read_batch}, {"fill", bench::fill}, {"checksums", bench::checksums},
+      {"attach", bench::attach},
+  };
   if (count == 4 && std::strcmp(arguments[1], "attach-once") == 0) {
     bench::attach_once(arguments[2], arguments[3]);
     return 0;
@@ -20,5 +22,5 @@ int main(int count, char **arguments) {
       return 0;
     }
   }
-  bench::stop("usage: ddpcache_bench hit|batch|fill|attach");
+  bench::stop("usage: ddpcache_bench hit|batch|fill|checksums|attach");
 }

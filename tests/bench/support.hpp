@@ -103,6 +103,7 @@ std::string number(double value);
 void hit();
 void read_batch();
 void fill();
+void checksums();
 void attach();
 // The part of `attach` that runs in a process of its own: prints the CPU seconds of one attach.
 void attach_once(const char *name, const char *directory);

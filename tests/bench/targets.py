@@ -31,6 +31,7 @@ class Target:
 # The first pattern that is found in "row | peer" gives the target.
 TARGETS = {
     r"hit in C": Target("cost", 3),
+    r"with a checksum|compares a checksum": Target("none", 0),
     r"read_batch": Target("throughput", 0.95),
     r"fill": Target("throughput", 0.9),
     r"attach": Target("value", 1),

@@ -14,7 +14,8 @@ TOOL = INSTALL / "bin" / "ddpcache"
 # Fills four of ten samples, keeps the cache until it is told to leave, and then shows that it still has them.
 HOLDER = """
 import sys, ddpcache, numpy
-with ddpcache.Cache(sys.argv[1], length=10, fingerprint="tool 1", capacity="4MiB", keep=sys.argv[2] == "kept") as cache:
+options = {"kept": {"keep": True}, "checksums": {"checksums": "fill"}}.get(sys.argv[2], {})
+with ddpcache.Cache(sys.argv[1], length=10, fingerprint="tool 1", capacity="4MiB", **options) as cache:
     for index in range(4):
         cache[index] = numpy.full(1024, index, dtype=numpy.uint8)
     print(cache.info.uuid, flush=True)
@@ -110,6 +111,24 @@ def test_check_proves_a_sound_cache_and_refuses_what_is_none(name):
         status, sentence = refused("check", name)
         assert status == 1
         assert re.fullmatch(rf"ddpcache: .*{re.escape(name)}.*\n", sentence)
+        holder.leave()
+
+
+def test_check_says_which_sample_was_damaged(name):
+    with Holder(name, "checksums") as holder:
+        assert shown(name)["checksums"] == "fill"
+        data = cache_file(name).read_bytes()
+        place = data.index(b"\2" * 1024)  # sample 2
+        with cache_file(name).open("r+b") as file:
+            file.seek(place + 1000)
+            file.write(b"\3")
+        status, sentence = refused("check", name)
+        assert status == 1
+        assert re.search(r"entry 2 .*checksum [0-9a-f]{16}, whose bytes have [0-9a-f]{16}$", sentence.strip()), sentence
+        with cache_file(name).open("r+b") as file:
+            file.seek(place + 1000)
+            file.write(b"\2")
+        assert run(TOOL, "check", name).startswith("sound: 4 ready, ")
         holder.leave()
 
 

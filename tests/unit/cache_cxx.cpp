@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "../support/caches.hpp"
+#include "../support/segment_file.hpp"
 #include "ddpcache/ddpcache.hpp"
 
 namespace {
@@ -362,6 +362,19 @@ TEST(CxxCacheLife, SamplesOfADroppableCacheAreRemoved) {
   EXPECT_EQ(cache.stats().resident, 0u);
   EXPECT_EQ(cache.stats().removed, 5u);
   EXPECT_TRUE(has_four(looked_at, 0));
+}
+
+TEST(CxxCacheLife, ADamagedSampleIsAMissWhereEveryHitComparesChecksums) {
+  const CacheName name;
+  ddpcache::CacheOptions options = small();
+  options.checksums = DC_CHECKSUMS_READ;
+  ddpcache::Cache cache(name.c_str(), "", options);
+  EXPECT_EQ(cache.info().checksums, static_cast<std::uint32_t>(DC_CHECKSUMS_READ));
+  cache.load(0, write_four);
+  EXPECT_TRUE(has_four(*cache.view(0), 0));
+  ddpcache::test::SegmentFile(name).record_of(0)[70] ^= 1;
+  EXPECT_FALSE(cache.view(0));
+  EXPECT_EQ(cache.stats().damaged, 1u);
 }
 
 TEST_F(CxxCache, ACacheThatIsNotDroppableKeepsItsSamples) {

@@ -1,31 +1,16 @@
 // Damage that the tests do to a cache's file: check() finds it, and readers see misses and nothing else.
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "../support/caches.hpp"
-#include "files.hpp"
-#include "format.hpp"
+#include "../support/segment_file.hpp"
 #include "record.hpp"
-#include "segment.hpp"
 
 namespace ddpcache::test {
 namespace {
-
-// A second mapping of a cache's file, to write into.
-void map_again(const CacheName &name, Segment *segment) {
-  const Descriptor file(open(name.path().c_str(), O_RDWR | O_CLOEXEC));
-  EXPECT_EQ(pread(file.get(), &segment->header, sizeof(Header), 0), static_cast<ssize_t>(sizeof(Header)));
-  struct stat properties;
-  EXPECT_EQ(fstat(file.get(), &properties), 0);
-  EXPECT_TRUE(check_header(segment->header, static_cast<uint64_t>(properties.st_size), "it", &segment->layout).ok());
-  EXPECT_TRUE(segment->map(file.get()).ok());
-}
 
 // A cache with some samples, and a second mapping of its file to write into.
 class Damaged : public ::testing::Test {

@@ -17,7 +17,7 @@ from . import raw
 from ._arguments import absolute_directory, cache_name, number, parse_bytes, timeout_ns
 from ._errors import MismatchError, MissError, NotFoundError, RangeError, RecordError, StateError, check, error_of
 from ._job import job_id
-from ._records import CacheEstimate, CacheInfo, CacheReport, CacheStats, record, sized
+from ._records import CHECKSUMS, CacheEstimate, CacheInfo, CacheReport, CacheStats, record, sized
 
 _OPEN_SECONDS = 10.0
 
@@ -42,6 +42,7 @@ def _options(
     partial: bool,
     droppable: bool,
     timeout: float,
+    checksums: str = "off",
 ) -> raw.dc_cache_options:
     options = raw.dc_cache_options()
     check(raw.dc_cache_options_init(options, core.SIZEOF_CACHE_OPTIONS))
@@ -56,6 +57,9 @@ def _options(
     options.partial = int(bool(partial))
     options.droppable = int(bool(droppable))
     options.timeout_ns = timeout_ns(timeout)
+    if checksums not in CHECKSUMS:
+        raise ValueError(f"checksums is 'off', 'fill' or 'read', not {checksums!r}")
+    options.checksums = CHECKSUMS.index(checksums)
     return options
 
 
@@ -94,6 +98,8 @@ class Cache(core.Handle):
         directory: a directory on a tmpfs of your own instead of /dev/shm.
         partial: where `capacity` is more than is free, take what is free instead of failing.
         droppable: samples can be removed; a hit then costs a little more.
+        checksums: "fill": storing a sample takes a checksum of it, which `check` compares. "read": every access compares
+            it too, and a damaged sample is a miss; a hit then takes time in proportion to the sample's size.
         clients_max: processes that may be attached at one time, 1 to 4,095; None: 1,024.
         timeout: seconds to wait for the lock under which names are made, from 0 on.
 
@@ -119,6 +125,7 @@ class Cache(core.Handle):
         directory: str | os.PathLike[str] | None = None,
         partial: bool = False,
         droppable: bool = False,
+        checksums: Literal["off", "fill", "read"] = "off",
         clients_max: int | None = None,
         timeout: float = _OPEN_SECONDS,
     ) -> None:
@@ -126,7 +133,7 @@ class Cache(core.Handle):
         self._directory = absolute_directory(directory)
         if length is None and fingerprint is _REQUIRED:
             given = (capacity, sample_bytes, sample_bytes_max, clients_max)
-            if keep or partial or droppable or any(value is not None for value in given):
+            if keep or partial or droppable or checksums != "off" or any(value is not None for value in given):
                 raise TypeError(
                     "to create a cache, give length and fingerprint too; to attach to one, give its name alone"
                 )
@@ -141,7 +148,16 @@ class Cache(core.Handle):
                 missing = "length" if length is None else "fingerprint (None says that the data have none)"
                 raise TypeError(f"to create a cache, give {missing} too; to attach to one, give its name alone")
             options = _options(
-                length, capacity, sample_bytes, sample_bytes_max, clients_max, keep, partial, droppable, timeout
+                length,
+                capacity,
+                sample_bytes,
+                sample_bytes_max,
+                clients_max,
+                keep,
+                partial,
+                droppable,
+                timeout,
+                checksums,
             )
             options.job_id = job_id()
             if fingerprint is not None and (not isinstance(fingerprint, str) or not fingerprint or "\0" in fingerprint):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, TypeVar
 
+CHECKSUMS = ("off", "fill", "read")  #: words for enum dc_checksums
+
 
 @dataclasses.dataclass(frozen=True)
 class CacheInfo:
@@ -31,6 +33,7 @@ class CacheInfo:
     droppable: bool  #: samples can be removed
     keyed: bool  #: samples have keys
     keys: int  #: that have an index, as counted; Cache.check counts them exactly
+    checksums: str  #: "off", "fill" or "read"
     keep: bool  #: it stays when the last client leaves
     format_version: int
 
@@ -47,6 +50,7 @@ class CacheStats:
     timeouts: int  #: waits that ended at their deadline
     bypasses: int  #: loads for which there was no room
     removed: int  #: samples removed
+    damaged: int  #: samples given up because their record, or its checksum, was not what it must be
     takeovers: int  #: unfinished fills taken over from dead processes
     bytes_filled: int
     bytes_copied: int  #: by read_batch
@@ -94,8 +98,12 @@ def record(cls: type[_Record], source: Any) -> _Record:
     """A dataclass from the struct with the same field names."""
     fields = dataclasses.fields(cls)  # type: ignore[arg-type]
     values = {field.name: getattr(source, field.name) for field in fields}
-    flags = {field.name for field in fields if field.type == "bool"}
-    return cls(**{name: bool(value) if name in flags else value for name, value in values.items()})
+    for field in fields:
+        if field.type == "bool":
+            values[field.name] = bool(values[field.name])
+    if "checksums" in values:
+        values["checksums"] = CHECKSUMS[values["checksums"]]
+    return cls(**values)
 
 
 def sized(cls: Any, size: int) -> Any:
