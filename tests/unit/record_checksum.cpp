@@ -89,7 +89,6 @@ TEST_F(Sealed, EveryBitOfARecordCountsAndNoneBehindIt) {
   for (uint64_t at = 0; at < kExtentBytes; ++at) {
     for (int bit = 0; bit < 8; ++bit) {
       extent_.data()[at] ^= static_cast<uint8_t>(1 << bit);
-      // The magic is the one thing that glance_at_record sees to, and it is under the sum all the same.
       EXPECT_EQ(record_is_intact(extent_.data(), kExtentBytes), at >= bytes_) << "bit " << bit << " of byte " << at;
       extent_.data()[at] ^= static_cast<uint8_t>(1 << bit);
     }

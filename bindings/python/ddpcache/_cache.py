@@ -98,8 +98,8 @@ class Cache(core.Handle):
         directory: a directory on a tmpfs of your own instead of /dev/shm.
         partial: where `capacity` is more than is free, take what is free instead of failing.
         droppable: samples can be removed; a hit then costs a little more.
-        checksums: "fill": storing a sample takes a checksum of it, which `check` compares. "read": every access compares
-            it too, and a damaged sample is a miss; a hit then takes time in proportion to the sample's size.
+        checksums: "fill": storing a sample takes a checksum of it, which `check` compares. "read": every access
+            compares it too, and a damaged sample is a miss; a hit then takes time in proportion to the sample's size.
         clients_max: processes that may be attached at one time, 1 to 4,095; None: 1,024.
         timeout: seconds to wait for the lock under which names are made, from 0 on.
 
