@@ -80,6 +80,7 @@ DCPY_OPENED(dc_fill, fill)
   if (!handle) SWIG_fail;
   $1 = &handle->cache;
 }
+%typemap(argout) dc_cache **cache "dcpy_handle_opened(handle$argnum);"
 %typemap(in) dc_cache *cache (dcpy_handle *handle = NULL) {
   handle = dcpy_handle_enter($input);
   if (!handle) SWIG_fail;

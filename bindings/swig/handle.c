@@ -1,13 +1,15 @@
 #include "handle.h"
 
-#include <math.h>
 #include <string.h>
 
+#include "arguments.h"
+#include "keys.h"
 #include "plan.h"
 #include "store.h"
 #include "view.h"
 
 #define DCPY_NOT_DROPPABLE "samples can be removed from a droppable cache only: open it with droppable=True"
+#define DCPY_NOT_KEYED "samples have keys in a keyed cache only: open it with keyed=True"
 
 static dcpy_handle *handle_of(PyObject *object) {
   if (PyObject_TypeCheck(object, dcpy.handle_type)) return (dcpy_handle *)object;
@@ -30,6 +32,13 @@ static dcpy_handle *closed(dcpy_handle *handle) {
   dcpy_fail(DC_ERROR_STATE, text ? PyUnicode_AsUTF8AndSize(text, NULL) : "the cache is closed");
   Py_XDECREF(text);
   return NULL;
+}
+
+void dcpy_handle_opened(dcpy_handle *handle) {
+  dc_cache_info info = {.struct_size = sizeof info};
+  if (!handle->cache || dc_cache_info_get(handle->cache, &info) != DC_OK) return;
+  handle->length = info.length;
+  handle->keyed = info.keyed != 0;
 }
 
 dcpy_handle *dcpy_handle_enter(PyObject *object) {
@@ -71,7 +80,18 @@ static int64_t length_of(dcpy_handle *handle) {
   return handle->length = info.length;
 }
 
-PyObject *dcpy_handle_fail(dcpy_handle *handle, int32_t status, int64_t index) {
+/* Raises what a status says of the sample of a key, and returns NULL. */
+static PyObject *fail_key(int32_t status, PyObject *key) {
+  PyObject *text = status == DC_MISS ? PyUnicode_FromFormat("the sample of the key %R is not in the cache", key)
+                                     : PyUnicode_FromFormat("key %R: %s", key, dc_strerror(status));
+  if (text) dcpy_fail(status, PyUnicode_AsUTF8AndSize(text, NULL));
+  Py_XDECREF(text);
+  return NULL;
+}
+
+PyObject *dcpy_handle_fail(dcpy_handle *handle, int32_t status, const dcpy_which *which) {
+  if (which->key) return fail_key(status, which->key);
+  const int64_t index = which->index;
   char message[256];
   if (status == DC_ERROR_RANGE) {
     int64_t length = length_of(handle);
@@ -98,7 +118,12 @@ static int index_of(PyObject *self, PyObject *object, int64_t *index) {
     return -1;
   }
   PyObject *number = PyNumber_Index(object);
-  if (!number) return -1;
+  if (!number) {
+    if ((PyUnicode_Check(object) || PyBytes_Check(object) || PyTuple_Check(object)) &&
+        PyErr_ExceptionMatches(PyExc_TypeError))
+      PyErr_Format(PyExc_TypeError, "an index is an integer, not %R: " DCPY_NOT_KEYED, object);
+    return -1;
+  }
   int overflow;
   *index = PyLong_AsLongLongAndOverflow(number, &overflow);
   if (overflow) fail_beyond((dcpy_handle *)self, number);
@@ -106,100 +131,96 @@ static int index_of(PyObject *self, PyObject *object, int64_t *index) {
   return PyErr_Occurred() ? -1 : 0;
 }
 
-/* Arguments of a call: up to `positional` by place, all of them by name. */
-typedef struct dcpy_signature {
-  const char *function;
-  const char *names[4];
-  Py_ssize_t count, positional, required;
-} dcpy_signature;
-
-static int parse_names(const dcpy_signature *signature, PyObject *const *args, Py_ssize_t given, PyObject *names,
-                       PyObject **values) {
-  for (Py_ssize_t k = 0; k < PyTuple_Size(names); ++k) {
-    PyObject *name = PyTuple_GetItem(names, k);
-    Py_ssize_t i = 0;
-    while (i < signature->count && PyUnicode_CompareWithASCIIString(name, signature->names[i]) != 0) ++i;
-    if (i == signature->count || values[i]) {
-      PyErr_Format(PyExc_TypeError, "%s() got %s argument '%U'", signature->function,
-                   i == signature->count ? "an unexpected keyword" : "two values for", name);
-      return -1;
-    }
-    values[i] = args[given + k];
-  }
-  return 0;
-}
-
-static int parse(const dcpy_signature *signature, PyObject *const *args, Py_ssize_t given, PyObject *names,
-                 PyObject **values) {
-  if (given > signature->positional) {
-    PyErr_Format(PyExc_TypeError, "%s() takes up to %zd positional arguments but %zd were given", signature->function,
-                 signature->positional, given);
+/* The index of a key; with `intern`, one is given to it if it has none. DC_OK, DC_MISS, DC_FULL, or -1 with an exception. */
+static int32_t index_of_key(dcpy_handle *handle, PyObject *object, int intern, int64_t *index) {
+  dcpy_key key;
+  if (dcpy_key_encode(object, &key) != 0) return -1;
+  if (!handle->cache) {
+    closed(handle);
+    dcpy_key_clear(&key);
     return -1;
   }
-  for (Py_ssize_t i = 0; i < given; ++i) values[i] = args[i];
-  if (names && parse_names(signature, args, given, names, values) != 0) return -1;
-  for (Py_ssize_t i = 0; i < signature->required; ++i)
-    if (!values[i]) {
-      PyErr_Format(PyExc_TypeError, "%s() lacks the argument '%s'", signature->function, signature->names[i]);
+  int32_t status = dc_cache_lookup(handle->cache, key.bytes, key.size, index);
+  if (status == DC_MISS && intern) status = dc_cache_intern(handle->cache, key.bytes, key.size, index);
+  dcpy_key_clear(&key);
+  if (status >= 0) return status;
+  fail_key(status, object);
+  return -1;
+}
+
+/* The sample that the caller names by its index or, in a keyed cache, by its key. Results as those of index_of_key. */
+static int32_t which_of(PyObject *self, PyObject *object, int intern, dcpy_which *which) {
+  dcpy_handle *handle = (dcpy_handle *)self;
+  which->key = handle->keyed ? object : NULL;
+  if (handle->keyed) return index_of_key(handle, object, intern, &which->index);
+  return index_of(self, object, &which->index) == 0 ? DC_OK : -1;
+}
+
+/* Looks at the sample of an index or a key: DC_OK, DC_MISS, or -1 with an exception. */
+static int32_t look(PyObject *self, PyObject *object, dc_view *view) {
+  dcpy_handle *handle = (dcpy_handle *)self;
+  dcpy_which which = {0, NULL};
+  int32_t status;
+  if (!handle->keyed) {
+    if (index_of(self, object, &which.index) != 0) return -1;
+    if (!handle->cache) {
+      closed(handle);
       return -1;
     }
-  return 0;
+    status = dc_cache_view(handle->cache, which.index, view);
+  } else {
+    dcpy_key key;
+    if (dcpy_key_encode(object, &key) != 0) return -1;
+    which.key = object;
+    status = handle->cache ? dc_cache_view_key(handle->cache, key.bytes, key.size, view) : -1;
+    dcpy_key_clear(&key);
+    if (!handle->cache) {
+      closed(handle);
+      return -1;
+    }
+  }
+  if (status >= 0) return status;
+  dcpy_handle_fail(handle, status, &which);
+  return -1;
 }
 
 /* The sample, or NULL: with an exception, or without one where it is a miss. */
-static PyObject *find(dcpy_handle *handle, int64_t index, int as_views) {
-  if (!handle->cache) {
-    closed(handle);
-    return NULL;
-  }
+static PyObject *find(PyObject *self, PyObject *object, int as_views) {
   dc_view view;
-  int32_t status = dc_cache_view(handle->cache, index, &view);
-  if (status == DC_OK) return dcpy_sample_new(&view, as_views);
-  return status == DC_MISS ? NULL : dcpy_handle_fail(handle, status, index);
+  return look(self, object, &view) == DC_OK ? dcpy_sample_new(&view, as_views) : NULL;
 }
-
-static int truth_of(PyObject *object) { return object ? PyObject_IsTrue(object) : 0; }
 
 static PyObject *handle_get(PyObject *self, PyObject *const *args, Py_ssize_t given, PyObject *names) {
   static const dcpy_signature signature = {"get", {"index", "default", "view"}, 3, 2, 1};
   PyObject *values[3] = {NULL};
-  int64_t index;
-  if (parse(&signature, args, given, names, values) != 0 || index_of(self, values[0], &index) != 0) return NULL;
-  int as_views = truth_of(values[2]);
+  if (dcpy_parse(&signature, args, given, names, values) != 0) return NULL;
+  int as_views = dcpy_truth_of(values[2]);
   if (as_views < 0) return NULL;
-  PyObject *sample = find((dcpy_handle *)self, index, as_views);
+  PyObject *sample = find(self, values[0], as_views);
   if (sample || PyErr_Occurred()) return sample;
   return Py_NewRef(values[1] ? values[1] : Py_None);
 }
 
 static PyObject *handle_subscript(PyObject *self, PyObject *key) {
-  int64_t index;
-  if (index_of(self, key, &index) != 0) return NULL;
-  PyObject *sample = find((dcpy_handle *)self, index, 0);
-  return sample || PyErr_Occurred() ? sample : dcpy_handle_fail((dcpy_handle *)self, DC_MISS, index);
+  PyObject *sample = find(self, key, 0);
+  if (sample || PyErr_Occurred()) return sample;
+  dcpy_handle *handle = (dcpy_handle *)self;
+  dcpy_which which = {0, handle->keyed ? key : NULL};
+  return which.key || index_of(self, key, &which.index) == 0 ? dcpy_handle_fail(handle, DC_MISS, &which) : NULL;
 }
 
-/* Seconds to nanoseconds; None is `none_ns`; infinity is for ever. -1 with an exception. */
-static int64_t timeout_of(PyObject *object, int64_t none_ns) {
-  if (!object || object == Py_None) return none_ns;
-  double seconds = PyFloat_AsDouble(object);
-  if (seconds == -1.0 && PyErr_Occurred()) return -1;
-  if (!(seconds >= 0)) {
-    PyErr_Format(PyExc_ValueError, "a timeout is a number of seconds from 0 on, not %R", object);
-    return -1;
-  }
-  return seconds < 9e9 ? (int64_t)(seconds * 1e9) : INT64_MAX;
-}
-
-static PyObject *load(dcpy_handle *handle, int64_t index, PyObject *loader, int64_t timeout_ns, int as_views) {
+static PyObject *load(dcpy_handle *handle, const dcpy_which *which, PyObject *loader, int64_t timeout_ns,
+                      int as_views) {
   /* Asked first, since it keeps the GIL and counts nothing: dc_cache_load counts the miss. */
-  int32_t status = handle->cache ? dc_cache_contains(handle->cache, index) : DC_MISS;
+  int32_t status = handle->cache ? dc_cache_contains(handle->cache, which->index) : DC_MISS;
   if (status != DC_MISS) {
-    PyObject *sample = find(handle, index, as_views);
-    if (sample || PyErr_Occurred()) return sample;
+    dc_view view;
+    status = dc_cache_view(handle->cache, which->index, &view);
+    if (status == DC_OK) return dcpy_sample_new(&view, as_views);
+    if (status != DC_MISS) return dcpy_handle_fail(handle, status, which);
   }
   if (!dcpy_handle_enter((PyObject *)handle)) return NULL;
-  PyObject *sample = dcpy_load(handle, index, loader, timeout_ns, as_views);
+  PyObject *sample = dcpy_load(handle, which, loader, timeout_ns, as_views);
   dcpy_handle_leave(handle);
   return sample;
 }
@@ -207,23 +228,29 @@ static PyObject *load(dcpy_handle *handle, int64_t index, PyObject *loader, int6
 static PyObject *handle_get_or_load(PyObject *self, PyObject *const *args, Py_ssize_t given, PyObject *names) {
   static const dcpy_signature signature = {"get_or_load", {"index", "loader", "timeout", "view"}, 4, 3, 2};
   PyObject *values[4] = {NULL};
-  int64_t index;
-  if (parse(&signature, args, given, names, values) != 0 || index_of(self, values[0], &index) != 0) return NULL;
+  dcpy_which which;
+  if (dcpy_parse(&signature, args, given, names, values) != 0) return NULL;
+  int32_t status = which_of(self, values[0], 1, &which);
+  if (status < 0) return NULL;
   if (!PyCallable_Check(values[1]))
-    return PyErr_Format(PyExc_TypeError, "a loader is called with the index, but %R cannot be called", values[1]);
-  int64_t timeout_ns = timeout_of(values[2], 60 * INT64_C(1000000000));
-  int as_views = truth_of(values[3]);
+    return PyErr_Format(PyExc_TypeError, "a loader is called with the index or key, but %R cannot be called",
+                        values[1]);
+  int64_t timeout_ns = dcpy_timeout_of(values[2], 60 * INT64_C(1000000000));
+  int as_views = dcpy_truth_of(values[3]);
   if (timeout_ns < 0 || as_views < 0) return NULL;
-  return load((dcpy_handle *)self, index, values[1], timeout_ns, as_views);
+  /* A key without an index cannot be cached. */
+  if (status == DC_FULL) return dcpy_call_loader(values[1], &which);
+  return load((dcpy_handle *)self, &which, values[1], timeout_ns, as_views);
 }
 
-/* A status of dcpy_store, or -1 with an exception. */
+/* The status of dcpy_store, or -1 with an exception. */
 static int32_t store(PyObject *self, PyObject *key, PyObject *sample) {
-  int64_t index;
-  if (index_of(self, key, &index) != 0) return -1;
+  dcpy_which which;
+  int32_t status = which_of(self, key, 1, &which);
+  if (status != DC_OK) return status;
   dcpy_handle *handle = dcpy_handle_enter(self);
   if (!handle) return -1;
-  int32_t status = dcpy_store(handle, index, sample);
+  status = dcpy_store(handle, &which, sample);
   dcpy_handle_leave(handle);
   return status;
 }
@@ -231,26 +258,27 @@ static int32_t store(PyObject *self, PyObject *key, PyObject *sample) {
 static PyObject *handle_put(PyObject *self, PyObject *const *args, Py_ssize_t given, PyObject *names) {
   static const dcpy_signature signature = {"put", {"index", "sample"}, 2, 2, 2};
   PyObject *values[2] = {NULL};
-  if (parse(&signature, args, given, names, values) != 0) return NULL;
+  if (dcpy_parse(&signature, args, given, names, values) != 0) return NULL;
   int32_t status = store(self, values[0], values[1]);
   return status < 0 ? NULL : PyBool_FromLong(status == DC_OK);
 }
 
 /* 0, or -1 with an exception. */
 static int drop(PyObject *self, PyObject *key) {
-  int64_t index;
-  if (index_of(self, key, &index) != 0) return -1;
+  dcpy_which which;
+  int32_t status = which_of(self, key, 0, &which);
+  if (status < 0) return -1;
   dcpy_handle *handle = (dcpy_handle *)self;
   if (!handle->cache) {
     closed(handle);
     return -1;
   }
-  int32_t status = dc_cache_remove(handle->cache, index);
+  if (status == DC_OK) status = dc_cache_remove(handle->cache, which.index);
   if (status == DC_OK) return 0;
   if (status == DC_ERROR_UNSUPPORTED)
     dcpy_fail(status, DCPY_NOT_DROPPABLE);
   else
-    dcpy_handle_fail(handle, status, index);
+    dcpy_handle_fail(handle, status, &which);
   return -1;
 }
 
@@ -258,8 +286,8 @@ static int handle_assign(PyObject *self, PyObject *key, PyObject *sample) {
   if (!sample) return drop(self, key);
   int32_t status = store(self, key, sample);
   if (status <= 0) return status;
-  int64_t index;
-  if (index_of(self, key, &index) == 0) dcpy_handle_fail((dcpy_handle *)self, status, index);
+  dcpy_which which;
+  if (which_of(self, key, 0, &which) >= 0) dcpy_handle_fail((dcpy_handle *)self, status, &which);
   return -1;
 }
 
@@ -291,14 +319,17 @@ static PyObject *handle_array(PyObject *self, PyObject *args) {
   if (!handle->cache) return (PyObject *)closed(handle);
   dc_view view;
   int32_t status = dc_cache_view(handle->cache, index, &view);
-  return status == DC_OK ? array_of(&view, number) : dcpy_handle_fail(handle, status, index);
+  const dcpy_which which = {index, NULL};
+  return status == DC_OK ? array_of(&view, number) : dcpy_handle_fail(handle, status, &which);
 }
 
 static int handle_contains(PyObject *self, PyObject *key) {
   dcpy_handle *handle = (dcpy_handle *)self;
-  int64_t index;
-  if (index_of(self, key, &index) != 0) {
-    if (!PyErr_ExceptionMatches(PyExc_IndexError)) return -1;
+  dcpy_which which;
+  int32_t status = which_of(self, key, 0, &which);
+  if (status == DC_MISS) return 0;
+  if (status < 0) {
+    if (handle->keyed || !PyErr_ExceptionMatches(PyExc_IndexError)) return -1;
     PyErr_Clear();
     return 0;
   }
@@ -306,11 +337,39 @@ static int handle_contains(PyObject *self, PyObject *key) {
     closed(handle);
     return -1;
   }
-  int32_t status = dc_cache_contains(handle->cache, index);
+  status = dc_cache_contains(handle->cache, which.index);
   if (status == DC_OK) return 1;
   if (status == DC_MISS || status == DC_ERROR_RANGE) return 0;
-  dcpy_handle_fail(handle, status, index);
+  dcpy_handle_fail(handle, status, &which);
   return -1;
+}
+
+static int must_be_keyed(dcpy_handle *handle) {
+  if (handle->keyed) return 0;
+  if (handle->cache)
+    dcpy_fail(DC_ERROR_UNSUPPORTED, DCPY_NOT_KEYED);
+  else
+    closed(handle);
+  return -1;
+}
+
+static PyObject *handle_intern(PyObject *self, PyObject *key) {
+  dcpy_handle *handle = (dcpy_handle *)self;
+  int64_t index;
+  if (must_be_keyed(handle) != 0) return NULL;
+  int32_t status = index_of_key(handle, key, 1, &index);
+  if (status == DC_OK) return PyLong_FromLongLong(index);
+  return status == DC_FULL ? fail_key(status, key) : NULL;
+}
+
+static PyObject *handle_lookup(PyObject *self, PyObject *key) {
+  dcpy_handle *handle = (dcpy_handle *)self;
+  int64_t index;
+  if (must_be_keyed(handle) != 0) return NULL;
+  int32_t status = index_of_key(handle, key, 0, &index);
+  if (status == DC_OK) return PyLong_FromLongLong(index);
+  if (status < 0) return NULL;
+  Py_RETURN_NONE;
 }
 
 static Py_ssize_t handle_length(PyObject *self) { return (Py_ssize_t)length_of((dcpy_handle *)self); }
@@ -326,6 +385,11 @@ static PyObject *handle_close(PyObject *self, PyObject *unused) {
     return dcpy_fail(status, "the cache cannot be closed while another thread, or a loader, uses it");
   if (status < 0) return dcpy_fail(status, NULL);
   Py_RETURN_NONE;
+}
+
+static PyObject *handle_keyed(PyObject *self, void *unused) {
+  (void)unused;
+  return PyBool_FromLong(((dcpy_handle *)self)->keyed);
 }
 
 static PyObject *handle_closed(PyObject *self, void *unused) {
@@ -374,6 +438,19 @@ static PyMethodDef handle_methods[] = {
      "Raises TypeError for a sample that cannot be stored, ValueError for one that is too large, IndexError for an "
      "index\n"
      "outside 0..len-1."},
+    {"intern", handle_intern, METH_O,
+     "intern($self, key, /)\n--\n\n"
+     "The index of a key in a keyed cache, given to it now if it has none: the same in every process, for as long as "
+     "the\n"
+     "cache exists. Never blocks.\n\n"
+     "Raises FullError where `len` other keys have taken all indices, TypeError for what is no key, UnsupportedError "
+     "in "
+     "a\n"
+     "cache that is not keyed."},
+    {"lookup", handle_lookup, METH_O,
+     "lookup($self, key, /)\n--\n\n"
+     "The index of a key in a keyed cache, or None where it has none. Changes nothing, never blocks. Raises as "
+     "intern."},
     {"_array", handle_array, METH_VARARGS,
      "_array($self, index, number, /)\n--\n\nOne array of a sample, whatever its structure: a read-only view."},
     {"close", handle_close, METH_NOARGS,
@@ -384,7 +461,8 @@ static PyMethodDef handle_methods[] = {
      "Raises StateError, with nothing done, while another thread or a loader is inside a call."},
     {NULL, NULL, 0, NULL}};
 
-static PyGetSetDef handle_properties[] = {{"closed", handle_closed, NULL, "Whether the cache has been closed.", NULL},
+static PyGetSetDef handle_properties[] = {{"keyed", handle_keyed, NULL, "Whether samples have keys.", NULL},
+                                          {"closed", handle_closed, NULL, "Whether the cache has been closed.", NULL},
                                           {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot handle_slots[] = {{Py_tp_doc, "An open cache: the part of ddpcache.Cache that is written in C."},

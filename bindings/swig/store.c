@@ -102,12 +102,12 @@ static int32_t record_write(dcpy_record *record, dc_fill *fill, dc_error *error)
   return DC_OK;
 }
 
-int32_t dcpy_store(dcpy_handle *handle, int64_t index, PyObject *sample) {
+int32_t dcpy_store(dcpy_handle *handle, const dcpy_which *which, PyObject *sample) {
   dcpy_record record;
   if (record_of(sample, &record) != 0) return -1;
   dc_error error = {0};
   dc_fill *fill = NULL;
-  int32_t status = dc_cache_fill_begin(handle->cache, index, 0, &fill);
+  int32_t status = dc_cache_fill_begin(handle->cache, which->index, 0, &fill);
   if (status == DC_OK) {
     status = record_write(&record, fill, &error);
     if (status == DC_OK)
@@ -120,29 +120,30 @@ int32_t dcpy_store(dcpy_handle *handle, int64_t index, PyObject *sample) {
   if (error.message[0])
     dcpy_fail(status, error.message);
   else
-    dcpy_handle_fail(handle, status, index);
+    dcpy_handle_fail(handle, status, which);
   return -1;
 }
 
 /* What the trampoline and the caller of dc_cache_load tell each other. */
 typedef struct dcpy_loading {
   PyObject *loader;
+  const dcpy_which *which;
   PyObject *sample; /* what the loader returned */
   PyThreadState *thread;
   dc_error error;
 } dcpy_loading;
 
-static PyObject *call_loader(PyObject *loader, int64_t index) {
-  PyObject *number = PyLong_FromLongLong(index);
-  PyObject *sample = number ? PyObject_CallFunctionObjArgs(loader, number, NULL) : NULL;
-  Py_XDECREF(number);
+PyObject *dcpy_call_loader(PyObject *loader, const dcpy_which *which) {
+  PyObject *argument = which->key ? Py_NewRef(which->key) : PyLong_FromLongLong(which->index);
+  PyObject *sample = argument ? PyObject_CallFunctionObjArgs(loader, argument, NULL) : NULL;
+  Py_XDECREF(argument);
   return sample;
 }
 
-static int32_t load_sample(dcpy_loading *loading, dc_fill *fill, int64_t index) {
+static int32_t load_sample(dcpy_loading *loading, dc_fill *fill) {
   /* It may run again: what it stored may have been removed before anybody saw it. */
   Py_CLEAR(loading->sample);
-  loading->sample = call_loader(loading->loader, index);
+  loading->sample = dcpy_call_loader(loading->loader, loading->which);
   if (!loading->sample) return 0;
   dcpy_record record;
   if (record_of(loading->sample, &record) != 0) return 0;
@@ -153,9 +154,10 @@ static int32_t load_sample(dcpy_loading *loading, dc_fill *fill, int64_t index) 
 
 /* Runs on the thread that called dc_cache_load. A Python exception stays set and is found there. */
 static int32_t trampoline(dc_fill *fill, int64_t index, void *user) {
+  (void)index;
   dcpy_loading *loading = user;
   PyEval_RestoreThread(loading->thread);
-  int32_t result = load_sample(loading, fill, index);
+  int32_t result = load_sample(loading, fill);
   loading->thread = PyEval_SaveThread();
   return result;
 }
@@ -169,15 +171,14 @@ static int64_t now_ns(void) {
 /* A signal that arrives between two waits of the library interrupts neither, so the wait is cut into parts. */
 #define SIGNAL_WAIT_NS (5 * INT64_C(1000000000))
 
-static int32_t load_until(dcpy_handle *handle, int64_t index, dcpy_loading *loading, int64_t timeout_ns,
-                          dc_view *view) {
+static int32_t load_until(dcpy_handle *handle, dcpy_loading *loading, int64_t timeout_ns, dc_view *view) {
   int64_t began = now_ns();
   for (;;) {
     int64_t part_began = now_ns();
     int64_t left = timeout_ns - (part_began - began);
     int64_t part = left > SIGNAL_WAIT_NS ? SIGNAL_WAIT_NS : left > 0 ? left : 0;
     loading->thread = PyEval_SaveThread();
-    int32_t status = dc_cache_load(handle->cache, index, trampoline, loading, part, view);
+    int32_t status = dc_cache_load(handle->cache, loading->which->index, trampoline, loading, part, view);
     PyEval_RestoreThread(loading->thread);
     /* A thread with an open fill is told so at once, whatever the time. */
     int part_is_over = status == DC_BUSY && part < left && now_ns() - part_began >= part;
@@ -185,10 +186,10 @@ static int32_t load_until(dcpy_handle *handle, int64_t index, dcpy_loading *load
   }
 }
 
-PyObject *dcpy_load(dcpy_handle *handle, int64_t index, PyObject *loader, int64_t timeout_ns, int as_views) {
-  dcpy_loading loading = {.loader = loader};
+PyObject *dcpy_load(dcpy_handle *handle, const dcpy_which *which, PyObject *loader, int64_t timeout_ns, int as_views) {
+  dcpy_loading loading = {.loader = loader, .which = which};
   dc_view view;
-  int32_t status = load_until(handle, index, &loading, timeout_ns, &view);
+  int32_t status = load_until(handle, &loading, timeout_ns, &view);
   if (status == DC_OK) {
     Py_CLEAR(loading.sample);
     return dcpy_sample_new(&view, as_views);
@@ -196,11 +197,11 @@ PyObject *dcpy_load(dcpy_handle *handle, int64_t index, PyObject *loader, int64_
   if (!PyErr_Occurred()) {
     /* What cannot be cached is still given: decoded here, unless the loader has run already. */
     if (status == DC_BUSY || status == DC_FULL || (status == DC_ERROR_LOST && loading.sample))
-      return loading.sample ? loading.sample : call_loader(loader, index);
+      return loading.sample ? loading.sample : dcpy_call_loader(loader, which);
     if (status < 0 && loading.error.message[0])
       dcpy_fail(status, loading.error.message);
     else
-      dcpy_handle_fail(handle, status, index);
+      dcpy_handle_fail(handle, status, which);
   }
   Py_CLEAR(loading.sample);
   return NULL;

@@ -20,6 +20,8 @@ from ._job import job_id
 from ._records import CHECKSUMS, CacheEstimate, CacheInfo, CacheReport, CacheStats, record, sized
 
 _OPEN_SECONDS = 10.0
+# What is one key, and not many.
+_KEY_TYPES = (str, bytes, int, tuple, os.PathLike, np.integer)
 
 
 class _Required:
@@ -43,6 +45,7 @@ def _options(
     droppable: bool,
     timeout: float,
     checksums: str = "off",
+    keyed: bool = False,
 ) -> raw.dc_cache_options:
     options = raw.dc_cache_options()
     check(raw.dc_cache_options_init(options, core.SIZEOF_CACHE_OPTIONS))
@@ -56,6 +59,7 @@ def _options(
     options.keep = int(bool(keep))
     options.partial = int(bool(partial))
     options.droppable = int(bool(droppable))
+    options.keyed = int(bool(keyed))
     options.timeout_ns = timeout_ns(timeout)
     if checksums not in CHECKSUMS:
         raise ValueError(f"checksums is 'off', 'fill' or 'read', not {checksums!r}")
@@ -84,6 +88,15 @@ class Cache(core.Handle):
     can be pickled (the receiver attaches to the same cache, on this machine), used in forked children, and by any
     number of threads.
 
+    In a cache opened with ``keyed=True`` samples have keys instead: str, bytes, int, paths, and tuples of these, so
+    that several data sets can share it: ``cache["train", 3]``. Whatever takes an index elsewhere takes a key, a loader
+    is given the key, and ints are keys like any other, not indices. Keys are the same if type and value are: ``"1"``,
+    ``b"1"``, ``1`` and ``("1",)`` are four; but a path is its str (os.fspath), an integer of another type (NumPy's, an
+    IntEnum) its int, and a named tuple its tuple. Anything else, bool, float and None included, is a TypeError. Keys
+    are never forgotten, also when their samples are removed: once there are ``len(cache)``, new ones are as samples
+    without room. ``cache.intern(key)`` and ``cache.lookup(key)`` give the index, which `residency` and other languages
+    use.
+
     Args:
         name: 1 to 200 characters of A-Z a-z 0-9 . _ -
         length: samples of the data set, 1 to 2**34 - 1. Required, with `fingerprint`, unless attaching.
@@ -100,6 +113,8 @@ class Cache(core.Handle):
         droppable: samples can be removed; a hit then costs a little more.
         checksums: "fill": storing a sample takes a checksum of it, which `check` compares. "read": every access
             compares it too, and a damaged sample is a miss; a hit then takes time in proportion to the sample's size.
+        keyed: samples have keys instead of indices; `length` should be 1.3 times the number of keys, and an entry takes
+            16 bytes more.
         clients_max: processes that may be attached at one time, 1 to 4,095; None: 1,024.
         timeout: seconds to wait for the lock under which names are made, from 0 on.
 
@@ -126,6 +141,7 @@ class Cache(core.Handle):
         partial: bool = False,
         droppable: bool = False,
         checksums: Literal["off", "fill", "read"] = "off",
+        keyed: bool = False,
         clients_max: int | None = None,
         timeout: float = _OPEN_SECONDS,
     ) -> None:
@@ -133,7 +149,7 @@ class Cache(core.Handle):
         self._directory = absolute_directory(directory)
         if length is None and fingerprint is _REQUIRED:
             given = (capacity, sample_bytes, sample_bytes_max, clients_max)
-            if keep or partial or droppable or checksums != "off" or any(value is not None for value in given):
+            if keep or partial or droppable or keyed or checksums != "off" or any(value is not None for value in given):
                 raise TypeError(
                     "to create a cache, give length and fingerprint too; to attach to one, give its name alone"
                 )
@@ -158,6 +174,7 @@ class Cache(core.Handle):
                 droppable,
                 timeout,
                 checksums,
+                keyed,
             )
             options.job_id = job_id()
             if fingerprint is not None and (not isinstance(fingerprint, str) or not fingerprint or "\0" in fingerprint):
@@ -222,15 +239,21 @@ class Cache(core.Handle):
         check(raw.dc_cache_residency(self, first, count, bits))
         return np.unpackbits(bits, count=count, bitorder="little").view(np.bool_)
 
-    def remove(self, indices: ArrayLike) -> int:
-        """Removes those of some samples (an index, or many) that are there, from a cache made `droppable`; how many.
+    def remove(self, indices: Any) -> int:
+        """Removes those of some samples that are there, from a cache made `droppable`; how many.
+
+        `indices` is an index or many, or, in a keyed cache, a key or a list of keys.
 
         They are gone at once for everybody. Their memory is used again when no array over it is left, in any process.
 
         Raises RangeError (an IndexError), with nothing removed, where an index is beyond the cache, TypeError for
         indices that are no integers, UnsupportedError for a cache that is not droppable. Never blocks.
         """
-        wanted = _indices(indices if np.ndim(indices) else [indices])
+        if self.keyed:
+            wanted = self._known(_keys([indices] if isinstance(indices, _KEY_TYPES) else indices))
+            wanted = wanted[wanted >= 0]
+        else:
+            wanted = _indices(indices if np.ndim(indices) else [indices])
         status, removed = raw.dc_cache_remove_batch(self, wanted, wanted.size)
         if status == raw.DC_ERROR_RANGE:
             outside = wanted[(wanted < 0) | (wanted >= len(self))].tolist()
@@ -241,11 +264,11 @@ class Cache(core.Handle):
         """Removes all samples there are; how many. Fills under way go on. Never blocks. Raises UnsupportedError."""
         return _removed(*raw.dc_cache_clear(self))
 
-    def read_batch(self, indices: ArrayLike, out: Any = None, threads: int = 1, *, array: int = 0) -> Any:
+    def read_batch(self, indices: Any, out: Any = None, threads: int = 1, *, array: int = 0) -> Any:
         """Copies many samples of one shape into one array, one after the other.
 
         Args:
-            indices: integers 0..len-1, in any order, repeats allowed.
+            indices: integers 0..len-1, or a list of keys in a keyed cache; in any order, repeats allowed.
             out: a writable C-contiguous array (or CPU tensor) of the samples' dtype and shape (len(indices), *shape of
                 a sample), which is then returned; None: a new NumPy array.
             threads: native threads to copy with, 1 to 64.
@@ -256,11 +279,14 @@ class Cache(core.Handle):
         RecordError, with nothing copied, where `out` is not like the first sample. Runs without the GIL, and never
         blocks. The look at the first sample counts as one hit more.
         """
-        wanted = _indices(indices)
+        names = _keys(indices) if self.keyed else _indices(indices)
+        wanted = self._known(names) if self.keyed else names
         threads = number("threads", threads, 1, 64)
         array = number("array", array, 0, raw.DC_ARRAYS_MAX - 1)
         if out is None and wanted.size == 0:
             raise ValueError("an empty batch has no shape: give `out`, or at least one index")
+        if out is None and self.keyed and wanted[0] < 0:
+            raise MissError(f"the sample of the key {names[0]!r}, which says the batch's shape, is not in the cache")
         target = self._new_batch(wanted, array) if out is None else _batch_memory(out)
         if out is not None and wanted.size:
             self._compare_batch(target, wanted, array)
@@ -269,8 +295,11 @@ class Cache(core.Handle):
             raise ValueError(f"out has shape {target.shape}, but there are {wanted.size} samples")
         statuses = np.zeros(wanted.size, dtype=np.int32)
         status = raw.dc_cache_read_batch(self, wanted, wanted.size, array, target, sample_bytes, statuses, threads)
+        if self.keyed and (wanted < 0).any():
+            statuses[wanted < 0] = raw.DC_MISS
+            status = min(int(statuses.min()), raw.DC_OK) or raw.DC_MISS
         if status != raw.DC_OK:
-            self._raise_batch(status, wanted, statuses, sample_bytes)
+            self._raise_batch(status, names, statuses, sample_bytes)
         return target if out is None else out
 
     def _new_batch(self, wanted: NDArray[np.int64], array: int) -> NDArray[Any]:
@@ -294,11 +323,17 @@ class Cache(core.Handle):
                 f"{view.dtype} of shape {shape}"
             )
 
+    def _known(self, keys: Sequence[Any]) -> NDArray[np.int64]:
+        """The indices of keys; -1 for one that has none."""
+        found = (self.lookup(key) for key in keys)
+        return np.fromiter((-1 if index is None else index for index in found), np.int64, len(keys))
+
     def _raise_batch(
-        self, status: int, wanted: NDArray[np.int64], statuses: NDArray[np.int32], sample_bytes: int
+        self, status: int, names: Sequence[Any] | NDArray[Any], statuses: NDArray[np.int32], sample_bytes: int
     ) -> None:
-        failed = wanted[statuses == status].tolist()
-        shown = f"{len(failed)} of {wanted.size} samples: indices {', '.join(map(str, failed[:8]))}"
+        failed = [names[i] for i in np.flatnonzero(statuses == status)]
+        kind = "keys" if self.keyed else "indices"
+        shown = f"{len(failed)} of {len(names)} samples: {kind} {', '.join(map(str, failed[:8]))}"
         shown += ", ..." if len(failed) > 8 else ""
         if status == raw.DC_MISS:
             raise MissError(f"not in the cache: {shown}")
@@ -310,14 +345,17 @@ class Cache(core.Handle):
 
     @staticmethod
     def estimate(
-        length: int, sample_bytes: int, *, fixed: bool = False, clients_max: int | None = None
+        length: int, sample_bytes: int, *, fixed: bool = False, clients_max: int | None = None, keyed: bool = False
     ) -> CacheEstimate:
         """How large a cache must be for `length` samples of `sample_bytes` bytes (each array rounded up to 64).
 
-        `fixed`: it will be opened with this `sample_bytes`, so that samples of one size are packed densely.
+        `fixed`: it will be opened with this `sample_bytes`, so that samples of one size are packed densely. `keyed`: it
+        will be opened with keyed=True.
         """
         size = number("sample_bytes", sample_bytes, 1, raw.DC_SAMPLE_BYTES_MAX)
-        options = _options(length, None, size if fixed else None, size, clients_max, False, False, False, 0)
+        options = _options(
+            length, None, size if fixed else None, size, clients_max, False, False, False, 0, keyed=keyed
+        )
         error = raw.dc_error()
         status, capacity, total = raw.dc_cache_estimate(options, size, error)
         check(status, error)
@@ -395,6 +433,13 @@ def _indices(indices: ArrayLike) -> NDArray[np.int64]:
     if found.dtype == np.uint64 and found.size and int(found.max()) > raw.DC_LENGTH_MAX:
         raise RangeError(f"index {found.max()} is beyond every cache")
     return np.ascontiguousarray(found, dtype=np.int64)
+
+
+def _keys(keys: Any) -> Sequence[Any]:
+    """A batch of keys."""
+    if isinstance(keys, _KEY_TYPES):
+        raise TypeError(f"a batch is a list of keys, not the key {keys!r}")
+    return keys if isinstance(keys, list) else list(keys)
 
 
 def _removed(status: int, removed: int) -> int:
