@@ -442,7 +442,8 @@ def test_workers_share_the_cache(name, start_method, persistent):
 JOB = """
 import sys, torch, ddpcache, ddpcache.torch
 from torch.utils.data import TensorDataset
-name, values, keep = sys.argv[1], eval(sys.argv[2]), sys.argv[3] == "keep"
+name, values, keep, options = sys.argv[1], eval(sys.argv[2]), sys.argv[3] == "keep", eval(sys.argv[4])
+key = options.pop("key", None)
 data = TensorDataset(torch.tensor(values))
 decoded = []
 class Counting(TensorDataset):
@@ -450,9 +451,9 @@ class Counting(TensorDataset):
         decoded.append(index)
         return super().__getitem__(index)
 data = Counting(torch.tensor(values))
-cache = ddpcache.Cache(name, length=len(data), fingerprint="same", capacity="1MiB", keep=True)
+cache = ddpcache.Cache(name, **{"length": len(data), **options}, fingerprint="same", capacity="1MiB", keep=True)
 try:
-    dataset = ddpcache.torch.CachedDataset(data, cache)
+    dataset = ddpcache.torch.CachedDataset(data, cache, key=key)
 except ddpcache.FingerprintError as error:
     print("FingerprintError", error)
 else:
@@ -462,19 +463,22 @@ if not keep:
 """
 
 
-def run_job(*arguments):
+def run_job(name, values, keep, options="{}"):
     """A job of its own: without the variable by which this process's children know that they belong to it."""
     environment = {key: value for key, value in os.environ.items() if key != "DDPCACHE_JOB"}
-    command = [sys.executable, "-c", JOB, *arguments]
+    command = [sys.executable, "-c", JOB, name, values, keep, options]
     return subprocess.run(command, env=environment, check=True, capture_output=True, text=True, timeout=120).stdout
 
 
-def test_job_that_finds_anothers_samples_compares_one(name):
+@pytest.mark.parametrize(
+    "options", ["{}", "{'length': 50, 'keyed': True}", "{'length': 50, 'keyed': True, 'key': lambda i: ('a', i)}"]
+)
+def test_job_that_finds_anothers_samples_compares_one(name, options):
     values = list(range(10, 20))
-    assert run_job(name, str(values), "keep") == f"{values} 10\n"
+    assert run_job(name, str(values), "keep", options) == f"{values} 10\n"
     # The same data: one sample is decoded, and compared, and all come from the cache.
-    assert run_job(name, str(values), "keep") == f"{values} 1\n"
-    other = run_job(name, str([value + 1 for value in values]), "remove")
+    assert run_job(name, str(values), "keep", options) == f"{values} 1\n"
+    other = run_job(name, str([value + 1 for value in values]), "remove", options)
     assert other.startswith("FingerprintError") and "which another job made" in other
 
 

@@ -33,9 +33,13 @@ def fingerprint(dataset: Dataset[Any], name: str, version: str = "") -> str:
     and so does which samples a Subset takes. Give it to Cache yourself where a cache needs other options.
     """
     kind, length = _qualified(type(dataset)), len(dataset)  # type: ignore[arg-type]
-    digest = hashlib.blake2b(repr((name, version, _identity(dataset))).encode(), digest_size=16).hexdigest()
+    digest = _digest(name, version, _identity(dataset))
     shown = f", version {version[:100]!r}" if version else ""
     return f"{name}: {length} samples of {kind[:200]}{shown} ({digest})"
+
+
+def _digest(*identity: Any) -> str:
+    return hashlib.blake2b(repr(identity).encode(), digest_size=16).hexdigest()
 
 
 def _identity(dataset: Any) -> tuple[Any, ...]:
@@ -74,8 +78,9 @@ class CachedDataset(Dataset[Any]):
     Args:
         dataset: a map-style data set, which gives the same sample whenever it is asked for the same index. What is
             random belongs into `transform`; see `check_deterministic`.
-        cache: a name, or an open Cache of the data set's length. A name opens a cache that is removed when the last
-            process has left, with the fingerprint of `fingerprint`. Training and validation need two names.
+        cache: a name, or an open Cache of the data set's length, or an open keyed Cache. A name opens a cache that is
+            removed when the last process has left, with the fingerprint of `fingerprint`. Training and validation need
+            two names. A keyed cache may be shared by any number of data sets.
         transform: is given each sample, from the cache or fresh, whenever it is read; what it returns is not cached.
         copy: samples are the caller's own: tensors and arrays may be changed. Those of a batch are parts of one
             allocation: keeping one keeps the batch, and torch.save and resize_ see all of it, so clone() first. False
@@ -83,15 +88,20 @@ class CachedDataset(Dataset[Any]):
             in-place operation on one is a segmentation fault. For a `transform` that makes something new of each
             sample.
         version: change it when the samples of the data set change, but not their number or its source.
+        key: with a keyed cache: what index i is known by, as in ``key=lambda i: ("train", i)``. Samples of one key are
+            one sample, whichever data set asks, so it must say all that tells samples apart. Without it, the key is the
+            index with a digest of what `fingerprint` looks at: data sets and subsets that differ in that share no
+            sample, and those that differ in their files only need `version`. Spawned workers get it by pickle.
         capacity: with a name: memory for samples, in bytes or as "8GiB"; None: half of what is free.
 
     Indices are 0 to len-1, or count from the end where they are negative, else it is RangeError (an IndexError).
     Waits for up to 60 s where another process is decoding a sample, and then decodes it itself.
 
-    Raises TypeError for an IterableDataset; MismatchError (a ValueError) for a Cache of another length;
-    FingerprintError (a ValueError) for a second data set under one name or cache in this process, until the first is
-    closed or gone, and where the cache holds another data set's samples: when joining a cache that another job has
-    filled, one sample is decoded again and compared; and what opening a Cache raises.
+    Raises TypeError for an IterableDataset; MismatchError (a ValueError) for a Cache of another length, or a keyed one
+    with too few entries; FingerprintError (a ValueError) for a second data set under one name or cache in this process
+    (in a keyed cache without `key`: for one that nothing tells apart from the first), until the first is closed or
+    gone, and where the cache holds another data set's samples: when joining a cache that another job has filled, one
+    sample is decoded again and compared; and what opening a Cache raises.
     """
 
     def __init__(
@@ -102,6 +112,7 @@ class CachedDataset(Dataset[Any]):
         transform: Callable[[Any], Any] | None = None,
         copy: bool = True,
         version: str = "",
+        key: Callable[[int], Any] | None = None,
         capacity: int | str | None = None,
     ) -> None:
         if isinstance(dataset, IterableDataset) or not (
@@ -119,8 +130,13 @@ class CachedDataset(Dataset[Any]):
             raise TypeError(f"cache is a ddpcache.Cache or the name of one, not {cache!r}")
         if capacity is not None and not isinstance(cache, str):
             raise TypeError(f"capacity={capacity!r} is for a cache that is opened here, by name")
+        if key is not None and not callable(key):
+            raise TypeError(f"key is a function of an index, not {key!r}")
+        if key is not None and not (isinstance(cache, Cache) and cache.keyed):
+            raise TypeError("key= is for an open Cache that was made with keyed=True")
         self.dataset = dataset
         self.transform = transform
+        self.key = key
         self.copy = bool(copy)
         self._claims: list[tuple[str, _Holder]] = []
         # A notebook cell that is run again after `del` has nobody who could call close.
@@ -130,7 +146,9 @@ class CachedDataset(Dataset[Any]):
             self._claim(f"the name {cache!r}")
         try:
             self.cache = self._open(cache, version, capacity)
-            self._claim(f"the cache of uuid {self.cache.info.uuid}")
+            self._digest = _digest(version, _identity(dataset)) if self.cache.keyed and key is None else ""
+            if key is None:
+                self._claim(f"the cache of uuid {self.cache.info.uuid}", self._digest)
             self._compare_with_other_job()
         except BaseException:
             self.close()
@@ -141,20 +159,31 @@ class CachedDataset(Dataset[Any]):
         if isinstance(cache, str):
             identity = fingerprint(self.dataset, cache, version)
             return Cache(cache, length=length, fingerprint=identity, capacity=capacity)
-        if len(cache) != length:
+        if cache.keyed:
+            if self.key is None and len(cache) < length:
+                raise MismatchError(
+                    f"the keyed cache {cache.name!r} has {len(cache)} entries, and the data set {length} samples: "
+                    "its length should be 1.3 times the number of samples of all its data sets"
+                )
+        elif len(cache) != length:
             raise MismatchError(f"the cache {cache.name!r} is of {len(cache)} samples, and the data set has {length}")
         return cache
 
-    def _claim(self, what: str) -> None:
-        """Takes a name or cache for this data set, until close or the end of this object."""
-        holder = _holders.setdefault(what, _Holder(self.dataset))
+    def _claim(self, what: str, digest: str = "") -> None:
+        """Takes a name, a cache or its keys of a digest for this data set, until close or the end of this object."""
+        holder = _holders.setdefault(what + digest, _Holder(self.dataset))
         if holder.dataset() is not self.dataset:
+            taken = (
+                f"{what} has another data set of this process, of the same type, length, source and version: give "
+                "`version` or `key`"
+                if digest
+                else f"{what} is taken by another data set of this process: training and validation need two names"
+            )
             raise FingerprintError(
-                f"{what} is taken by another data set of this process: training and validation need two names. "
-                "close() or delete the CachedDataset that has it, if you have done with that"
+                f"{taken}. close() or delete the CachedDataset that has it, if you have done with that"
             )
         holder.count += 1
-        self._claims.append((what, holder))
+        self._claims.append((what + digest, holder))
 
     def _compare_with_other_job(self) -> None:
         """Decodes one sample again where the cache holds another job's."""
@@ -164,7 +193,7 @@ class CachedDataset(Dataset[Any]):
         index = self._any_resident()
         if index is None:
             return
-        cached = self.cache.get(index, _MISSING, view=True)
+        cached = self.cache.get(self._name_of(index), _MISSING, view=True)
         if cached is not _MISSING and not _equal(self._decode(index), cached):
             raise FingerprintError(
                 f"the cache {self.cache.name!r}, which another job made, holds other samples: its sample {index} is "
@@ -174,6 +203,10 @@ class CachedDataset(Dataset[Any]):
 
     def _any_resident(self) -> int | None:
         """One sample that is in the cache; another one for each process, so that together they compare more."""
+        if self.cache.keyed:
+            known = len(self) if self.cache.info.keys else 0
+            places = ((os.getpid() + i) % known for i in range(known))
+            return next((index for index in places if self._name_of(index) in self.cache), None)
         for first in range(0, len(self), _RESIDENCY_PAGE):
             count = min(_RESIDENCY_PAGE, len(self) - first)
             found = np.flatnonzero(self.cache.residency(first, count))
@@ -184,6 +217,12 @@ class CachedDataset(Dataset[Any]):
     def _decode(self, index: int) -> Any:
         return self.dataset[index]
 
+    def _name_of(self, index: int) -> Any:
+        """What the cache knows a sample by."""
+        if not self.cache.keyed:
+            return index
+        return (self._digest, index) if self.key is None else self.key(index)
+
     def __len__(self) -> int:
         return len(self.dataset)
 
@@ -193,7 +232,13 @@ class CachedDataset(Dataset[Any]):
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         """A batch of samples, as DataLoader asks for it. Their copies are made at once, in one piece of memory."""
         load, decode = self.cache.get_or_load, self._decode
-        samples = [load(index, decode, view=True) for index in map(self._position, indices)]
+        if self.cache.keyed:
+            samples = [
+                load(self._name_of(index), lambda _, index=index: decode(index), view=True)
+                for index in map(self._position, indices)
+            ]
+        else:
+            samples = [load(index, decode, view=True) for index in map(self._position, indices)]
         if self.copy:
             samples = private_copies(samples)
         return samples if self.transform is None else [self.transform(sample) for sample in samples]
