@@ -115,6 +115,23 @@ DC_API int32_t dc_cache_describe_batch(dc_cache *cache, const int64_t *indices, 
 DC_API int32_t dc_cache_structure(dc_cache *cache, int64_t index, uint8_t *buffer, uint64_t buffer_bytes,
                                   uint64_t *bytes);
 
+/* ---- The first pass of a process. ---- */
+
+/** Lets a thread of the library map the samples that are there into this process, while the program goes on.
+ *
+ *  A process's first look at each page of the cache is a page fault, also where another process has filled it and in each
+ *  forked child: a first pass of copies then takes up to twice the time of the next. With a core to spare, the thread is
+ *  soon ahead of the reader. It runs at a lower priority and with all signals blocked, and ends when it has gone over
+ *  the memory that is in use once (60 ms a GiB); a further call then lets it go over what was added since. While it runs,
+ *  a further call does nothing. dc_cache_close ends it. It takes 2 MiB of page tables a GiB, which the reader would take
+ *  too. Of a cache on a disk it maps what is in memory, and reads nothing.
+ *
+ *  A forked child does not have its parent's thread, nor its page tables: it may call this anew.
+ *
+ *  @return DC_OK; DC_ERROR_SYSTEM where no thread is to be had; DC_ERROR_NO_MEMORY; DC_ERROR_ARGUMENT. Never blocks.
+ *          @since 0.1 */
+DC_API int32_t dc_cache_populate(dc_cache *cache);
+
 #ifdef __cplusplus
 }
 #endif

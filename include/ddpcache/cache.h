@@ -186,7 +186,7 @@ DC_API int32_t dc_cache_estimate(const dc_cache_options *options, uint64_t sampl
 
 /** One array of a sample. Frozen. */
 typedef struct dc_array {
-  uint8_t *data;        /**< its bytes; never NULL but in a mere description; of a view: read only; set by dc_cache_fill_allocate */
+  uint8_t *data;        /**< its bytes: set by fill_allocate; of a view read only; NULL in a mere description only */
   uint64_t bytes;       /**< dtype size times all dimensions; set by dc_cache_fill_allocate */
   int64_t shape[8];     /**< dimensions, outermost first; the first `dimensions` count */
   uint32_t dimensions;  /**< 0 (a scalar) to 8 */

@@ -178,6 +178,9 @@ class Cache {
     return descriptions;
   }
 
+  /// Maps in the background what is there; see dc_cache_populate.
+  void populate() { detail::check(dc_cache_populate(cache_)); }
+
   /// Removes a sample from a droppable cache; false where it was not there.
   bool remove(std::int64_t index) { return detail::check(dc_cache_remove(cache_, index)) == DC_OK; }
   /// Removes all samples of a droppable cache; how many.

@@ -13,6 +13,7 @@
 #include "extents.hpp"
 #include "fill.hpp"
 #include "pin.hpp"
+#include "populator.hpp"
 #include "record.hpp"
 #include "segment.hpp"
 
@@ -57,6 +58,9 @@ class Cache {
   Status describe_batch(const int64_t *indices, int64_t count, uint32_t number, dc_array *descriptions,
                         uint32_t *array_counts, uint64_t *structures, int32_t *statuses);
   Status structure(int64_t index, uint8_t *buffer, uint64_t buffer_bytes, uint64_t *bytes);
+
+  // In populator.cpp.
+  Status populate();
 
   // In dropping.cpp.
   Status remove(int64_t index);
@@ -115,11 +119,14 @@ class Cache {
   Status run_loader(Fill &fill, dc_loader loader, void *user, dc_view *view);
   void tally(Counter counter, uint64_t amount = 1) { count(clients_.record(), counter, amount); }
 
+  void stop_populating();
+
   Segment segment_;
   Clients clients_;
   Extents extents_;
   std::string directory_;
   Origin origin_;
+  std::atomic<Populator *> populator_{nullptr};
 };
 
 Status unlink_cache(const char *name, const char *directory);

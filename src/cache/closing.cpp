@@ -14,6 +14,7 @@ Status Cache::close() {
   if (clients_.has_open_fills() || Fill::thread_is_using(this)) {
     return failure(DC_ERROR_STATE, "fills of this process are open: commit or abort them before closing");
   }
+  stop_populating();
   {
     const std::lock_guard<std::mutex> process_lock(process_mutex());
     clients_.detach();

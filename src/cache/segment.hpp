@@ -73,6 +73,10 @@ class Segment {
   uint64_t extent_bytes(const Extent &extent) const { return layout.classes[extent.size_class].extent_bytes; }
   const uint8_t *readable(const Extent &extent) const { return readable_.data() + extent_offset(extent); }
   uint8_t *writable(const Extent &extent) const { return writable_.data() + extent_offset(extent); }
+  const uint8_t *readable_step(uint32_t step) const { return readable_.data() + step_offset(step); }
+  // All before the arena: the words that every look goes through. Whole pages, since the arena begins with one.
+  const uint8_t *words() const { return writable_.data(); }
+  uint64_t words_bytes() const { return layout.arena_offset; }
   uint64_t step_offset(uint32_t step) const { return layout.arena_offset + step * layout.step_bytes; }
 
   bool valid_index(int64_t index) const { return index >= 0 && index < header.geometry.length; }

@@ -90,4 +90,8 @@ int32_t dc_cache_structure(dc_cache *cache, int64_t index, uint8_t *buffer, uint
   });
 }
 
+int32_t dc_cache_populate(dc_cache *cache) {
+  return guarded(nullptr, [&]() -> Status { return cache ? cache_of(cache)->populate() : DC_ERROR_ARGUMENT; });
+}
+
 }  // extern "C"

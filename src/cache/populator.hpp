@@ -1,0 +1,40 @@
+// A thread that maps a cache's pages in the background, so that the first pass over a filled cache meets few faults.
+//
+// It only reads words and maps pages: it has no registration, names nothing and counts nothing, so at any moment it may be
+// stopped, or be missing in a forked child.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+
+#include "fork.hpp"
+#include "segment.hpp"
+
+namespace ddpcache {
+
+class Populator {
+ public:
+  explicit Populator(const Segment &segment) : segment_(segment), generation_(fork_generation()) {}
+  // Waits for the thread, which looks at each chunk whether it is to end. Only in the process that made it: a forked child
+  // has no such thread, and leaves the object as it is.
+  ~Populator();
+  Populator(const Populator &) = delete;
+  Populator &operator=(const Populator &) = delete;
+
+  bool is_here() const { return generation_ == fork_generation(); }
+  // Lets the thread run over all steps that are reserved, unless it is at it. By any thread. DC_ERROR_SYSTEM where no
+  // thread is to be had.
+  Status start(bool resident_only);
+
+ private:
+  void run(bool resident_only);
+
+  const Segment &segment_;
+  const uint32_t generation_;
+  std::atomic<bool> running_{false};  // whoever sets it may touch the thread
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+}  // namespace ddpcache
