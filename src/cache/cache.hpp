@@ -105,6 +105,8 @@ class Cache {
   Status look(int64_t index, dc_view *view);
   // As find, with arrays 0..last or as many as there are.
   Status locate(int64_t index, uint32_t last, Pin *pin, Located *found);
+  // Fetches the words and descriptions of samples that come soon after place i.
+  void look_ahead(std::span<const int64_t> indices, int64_t i) const;
   int32_t copy_sample(const Batch &batch, int64_t i, Pin *pin, uint64_t *copied);
   // One thread's work: blocks of samples until there is none left.
   void copy_blocks(const Batch &batch, int64_t block, std::atomic<int64_t> *next);

@@ -17,6 +17,11 @@ constexpr uint64_t kBytesPerThread = 1 << 20;
 // Blocks that a thread takes from a batch, as far as it has so many samples: it may have large ones and misses anywhere.
 constexpr int64_t kBlocksPerThread = 8;
 
+// How many samples ahead of the one under way an entry's word is fetched, and then the description that it leads to: far
+// enough for memory to answer while a few KiB are copied, near enough to be still in a core's cache after some 100 KB.
+constexpr int64_t kEntriesAhead = 6;
+constexpr int64_t kDescriptionsAhead = 3;
+
 uint64_t place_bytes(const dc_gather &part, int64_t i) {
   return part.offsets ? static_cast<uint64_t>(part.offsets[i + 1] - part.offsets[i]) : part.sample_bytes;
 }
@@ -45,6 +50,22 @@ int32_t worst_of(std::span<const int32_t> statuses) {
 }
 
 }  // namespace
+
+// Hints only: nothing is read through the word, so it needs no name and may be stale.
+void Cache::look_ahead(std::span<const int64_t> indices, int64_t i) const {
+  const int64_t count = static_cast<int64_t>(indices.size());
+  const auto valid = [&](int64_t at) { return at < count && segment_.valid_index(indices[static_cast<size_t>(at)]); };
+  if (const int64_t at = i + kEntriesAhead; valid(at)) {
+    __builtin_prefetch(&segment_.entry(indices[static_cast<size_t>(at)]));
+  }
+  if (const int64_t at = i + kDescriptionsAhead; valid(at)) {
+    const EntryWord word(segment_.entry(indices[static_cast<size_t>(at)]).load(std::memory_order_relaxed));
+    Extent extent;
+    if (word.state() == State::ready && segment_.find_extent(word.place(), &extent)) {
+      __builtin_prefetch(segment_.readable(extent));
+    }
+  }
+}
 
 Status Cache::locate(int64_t index, uint32_t last, Pin *pin, Located *found) {
   RecordGlance &glance = found->glance;
@@ -101,6 +122,7 @@ void Cache::copy_blocks(const Batch &batch, int64_t block, std::atomic<int64_t> 
   uint64_t hits = 0, misses = 0, copied = 0;
   for (int64_t first; (first = next->fetch_add(block, std::memory_order_relaxed)) < batch.count;) {
     for (int64_t i = first; i < std::min(first + block, batch.count); ++i) {
+      look_ahead({batch.indices, static_cast<size_t>(batch.count)}, i);
       batch.statuses[i] = DC_ERROR_RANGE;
       if (!segment_.valid_index(batch.indices[i])) continue;
       batch.statuses[i] = copy_sample(batch, i, &pin, &copied);
@@ -159,6 +181,7 @@ Status Cache::describe_batch(const int64_t *indices, int64_t count, uint32_t num
   Pin pin(*this);
   int32_t worst = DC_OK;
   for (int64_t i = 0; i < count; ++i) {
+    look_ahead({indices, static_cast<size_t>(count)}, i);
     uint32_t array_count = 0;
     uint64_t structure = 0;
     const int32_t status = segment_.valid_index(indices[i])

@@ -9,11 +9,20 @@ int main(int count, char **arguments) {
     void (*run)();
   };
   constexpr Row kRows[] = {
-      {"hit", bench::hit},       {"batch", bench::read_batch}, {"fill", bench::fill}, {"checksums", bench::checksums},
+      {"hit", bench::hit},
+      {"batch", bench::read_batch},
+      {"gather", bench::gather},
+      {"first-pass", bench::first_pass},
+      {"fill", bench::fill},
+      {"checksums", bench::checksums},
       {"attach", bench::attach},
   };
   if (count == 4 && std::strcmp(arguments[1], "attach-once") == 0) {
     bench::attach_once(arguments[2], arguments[3]);
+    return 0;
+  }
+  if (count == 4 && std::strcmp(arguments[1], "first-pass-once") == 0) {
+    bench::first_pass_once(arguments[2], arguments[3]);
     return 0;
   }
   for (const Row &row : kRows) {
@@ -22,5 +31,5 @@ int main(int count, char **arguments) {
       return 0;
     }
   }
-  bench::stop("usage: ddpcache_bench hit|batch|fill|checksums|attach");
+  bench::stop("usage: ddpcache_bench hit|batch|gather|first-pass|fill|checksums|attach");
 }

@@ -55,6 +55,7 @@ class Cache {
   dc_cache *get() const { return cache_; }
   const std::string &name() const { return name_; }
   dc_cache_info info() const;
+  static dc_array byte_array(int64_t bytes);
   // Stores one array of bytes, which `write` writes.
   template <typename Write>
   void fill(int64_t index, int64_t bytes, Write &&write) {
@@ -68,8 +69,6 @@ class Cache {
   }
 
  private:
-  static dc_array byte_array(int64_t bytes);
-
   std::string name_;
   dc_cache *cache_ = nullptr;
 };
@@ -102,6 +101,11 @@ std::string number(double value);
 
 void hit();
 void read_batch();
+void gather();
+void first_pass();
+// The part of `first_pass` that runs in a process of its own: prints the gigabytes a second of one pass, which is the
+// first, the first with `populate`, or the second where `mode` is "warm".
+void first_pass_once(const char *name, const char *mode);
 void fill();
 void checksums();
 void attach();

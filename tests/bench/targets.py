@@ -32,7 +32,10 @@ class Target:
 TARGETS = {
     r"hit in C": Target("cost", 3),
     r"with a checksum|compares a checksum": Target("none", 0),
-    r"read_batch": Target("throughput", 0.95),
+    r"gather, .* \| one read_batch": Target("throughput", 0.98),
+    r"gather|read_batch": Target("throughput", 0.95),
+    r"first pass .* \| its second": Target("throughput", 0.75),
+    r"first pass .* \| a first": Target("none", 0),
     r"fill": Target("throughput", 0.9),
     r"attach": Target("value", 1),
     r"NumPy view \| stocaching": Target("speed-up", 6),
