@@ -10,6 +10,8 @@ namespace ddpcache {
 namespace {
 
 constexpr uint64_t kSearchWords = 256;
+// Before a new step is taken for what removed samples may have left room for: quicker than to have it zeroed.
+constexpr uint64_t kLongSearchWords = 16'384;
 constexpr uint64_t kNoRound = UINT64_MAX;
 constexpr int64_t kSecond = 1'000'000'000;
 
@@ -20,17 +22,26 @@ Status Extents::take(uint64_t record_bytes, int64_t index, uint32_t generation, 
   const uint32_t classes = static_cast<uint32_t>(segment_.layout.classes.size());
   const uint32_t smallest = segment_.layout.class_for(record_bytes);
   for (uint32_t c = smallest; c < classes; ++c) {
-    if (take_fresh(c, mine, extent) || search(c, mine, extent)) return {};
+    if (take_from(c, mine, extent)) return {};
     if (c != smallest) continue;
+    if (segment_.droppable() && search(c, mine, kLongSearchWords, extent)) return {};
     // Bounded by the steps: each round that goes on has seen one more step given to this class.
     for (Status grown = grow(c); grown.code() != DC_FULL; grown = grow(c)) {
       if (!grown.ok()) return grown;
       if (take_fresh(c, mine, extent)) return {};
     }
     // Of two fillers that grew the class at once, one left its step to searches.
-    if (search(c, mine, extent)) return {};
+    if (search(c, mine, kSearchWords, extent)) return {};
   }
   return DC_FULL;
+}
+
+// Where samples are removed, what they leave comes before what is fresh. It lies in runs, as they were stored, and far
+// apart: to go past the 256 words from one to the next then costs one fresh extent, not a step of them.
+bool Extents::take_from(uint32_t size_class, ExtentWord mine, Extent *extent) {
+  if (segment_.droppable() && search(size_class, mine, kSearchWords, extent)) return true;
+  if (take_fresh(size_class, mine, extent)) return true;
+  return !segment_.droppable() && search(size_class, mine, kSearchWords, extent);
 }
 
 bool Extents::looks_full(uint64_t record_bytes) const {
@@ -95,7 +106,7 @@ uint32_t Extents::steps_of(uint32_t size_class) const {
   return steps;
 }
 
-bool Extents::search(uint32_t size_class, ExtentWord mine, Extent *extent) {
+bool Extents::search(uint32_t size_class, ExtentWord mine, uint64_t words_max, Extent *extent) {
   ClassLine &line = segment_.class_line(size_class);
   const uint64_t now = events(line);
   if (line.failed_freed.load() == now + 1) return false;
@@ -107,10 +118,10 @@ bool Extents::search(uint32_t size_class, ExtentWord mine, Extent *extent) {
     line.cycle_start.store(line.searched_words.load());
     line.cycle_freed.store(now);
   }
-  const uint64_t begin = line.searched_words.fetch_add(kSearchWords);
+  const uint64_t begin = line.searched_words.fetch_add(words_max);
   // The class's steps in order, round and round, from word `skip` of them all until `left` words are seen.
   uint64_t skip = begin % words;
-  uint64_t left = std::min(words, kSearchWords);
+  uint64_t left = std::min(words, words_max);
   bool met_name = false;
   for (uint32_t passed = 0; left > 0 && passed < 2 * segment_.layout.steps; ++passed) {
     const uint32_t step = passed % segment_.layout.steps;
@@ -126,8 +137,8 @@ bool Extents::search(uint32_t size_class, ExtentWord mine, Extent *extent) {
       if (taking != Taking::taken) continue;
       *extent = {size_class, place};
       // One event may have freed several extents: this round is not over, and a new one begins behind this word.
-      uint64_t reached = begin + kSearchWords;
-      line.searched_words.compare_exchange_strong(reached, begin + std::min(words, kSearchWords) - left + 1);
+      uint64_t reached = begin + words_max;
+      line.searched_words.compare_exchange_strong(reached, begin + std::min(words, words_max) - left + 1);
       line.cycle_freed.store(kNoRound);
       // Another search may just have ended the round without a look at what this one leaves.
       uint64_t failed = now + 1;
@@ -139,7 +150,7 @@ bool Extents::search(uint32_t size_class, ExtentWord mine, Extent *extent) {
   // A name may go without an event, so a round that met one has not failed for good.
   if (met_name) line.cycle_freed.store(kNoRound);
   // Only where the round is still the one that this search began or joined.
-  if (!met_name && line.cycle_freed.load() == now && begin + kSearchWords - line.cycle_start.load() >= words)
+  if (!met_name && line.cycle_freed.load() == now && begin + words_max - line.cycle_start.load() >= words)
     line.failed_freed.store(now + 1);
   return false;
 }

@@ -2,7 +2,8 @@
 //
 // In the smallest class that holds the record, then in each larger one: the next never-owned extent at the class's
 // cursor; else, where extents were given up since a search last found nothing, a look at the next 256 words; else, in
-// the smallest class only, a new step for it. An extent is taken by one CAS on its word; a client that dies right after
+// the smallest class only, a new step for it. In a droppable cache the look comes before the cursor, and a longer one
+// before the new step (docs/decisions/090). An extent is taken by one CAS on its word; a client that dies right after
 // has lost nothing, since the word then names an entry at another generation, or will once the entry is taken over.
 #pragma once
 
@@ -30,7 +31,9 @@ class Extents {
   enum class Taking { taken, in_use, named };
 
   bool take_fresh(uint32_t size_class, ExtentWord mine, Extent *extent);
-  bool search(uint32_t size_class, ExtentWord mine, Extent *extent);
+  bool take_from(uint32_t size_class, ExtentWord mine, Extent *extent);
+  // Looks at the next `words_max` words of the class, where one of them may be free.
+  bool search(uint32_t size_class, ExtentWord mine, uint64_t words_max, Extent *extent);
   bool take_freed(uint32_t size_class, ExtentWord mine, Extent *extent);
   Taking try_take(Place place, ExtentWord mine);
   // DC_OK where the class has a new step, or another client gave it one meanwhile; DC_FULL where it cannot.
