@@ -9,13 +9,10 @@ int main(int count, char **arguments) {
     void (*run)();
   };
   constexpr Row kRows[] = {
-      {"hit", bench::hit},
-      {"batch", bench::read_batch},
-      {"gather", bench::gather},
-      {"first-pass", bench::first_pass},
-      {"fill", bench::fill},
-      {"checksums", bench::checksums},
-      {"attach", bench::attach},
+      {"hit", bench::hit},       {"batch", bench::read_batch},
+      {"gather", bench::gather}, {"first-pass", bench::first_pass},
+      {"fill", bench::fill},     {"checksums", bench::checksums},
+      {"attach", bench::attach}, {"arena", bench::arena},
   };
   if (count == 4 && std::strcmp(arguments[1], "attach-once") == 0) {
     bench::attach_once(arguments[2], arguments[3]);
@@ -31,5 +28,7 @@ int main(int count, char **arguments) {
       return 0;
     }
   }
-  bench::stop("usage: ddpcache_bench hit|batch|gather|first-pass|fill|checksums|attach");
+  std::string names;
+  for (const Row &row : kRows) names += std::string(" ") + row.name;
+  bench::stop("usage: ddpcache_bench NAME, one of:%s", names.c_str());
 }

@@ -53,19 +53,12 @@ std::string number(double value) {
   return text;
 }
 
-void measure(const std::string &row, const std::string &unit, const std::vector<Side> &sides,
-             const std::vector<std::pair<std::string, std::string>> &facts) {
-  std::vector<std::vector<double>> values(sides.size());
-  for (int round = -1; round < kRounds; ++round) {
-    for (size_t turn = 0; turn < sides.size(); ++turn) {
-      const size_t side = (turn + static_cast<size_t>(round + 1)) % sides.size();
-      const double value = sides[side].run();
-      if (round >= 0) values[side].push_back(value);
-    }
-  }
+void print_row(const std::string &row, const std::string &unit, const std::vector<std::string> &sides,
+               const std::vector<std::vector<double>> &values,
+               const std::vector<std::pair<std::string, std::string>> &facts) {
   std::string text = "{\"row\": \"" + row + "\", \"unit\": \"" + unit + "\", \"sides\": {";
   for (size_t side = 0; side < sides.size(); ++side) {
-    text += (side ? ", \"" : "\"") + sides[side].name + "\": [";
+    text += (side ? ", \"" : "\"") + sides[side] + "\": [";
     for (size_t i = 0; i < values[side].size(); ++i) text += (i ? ", " : "") + number(values[side][i]);
     text += "]";
   }
@@ -75,6 +68,21 @@ void measure(const std::string &row, const std::string &unit, const std::vector<
   }
   std::puts((text + "}}").c_str());
   std::fflush(stdout);
+}
+
+void measure(const std::string &row, const std::string &unit, const std::vector<Side> &sides,
+             const std::vector<std::pair<std::string, std::string>> &facts) {
+  std::vector<std::string> names;
+  for (const Side &side : sides) names.push_back(side.name);
+  std::vector<std::vector<double>> values(sides.size());
+  for (int round = -1; round < kRounds; ++round) {
+    for (size_t turn = 0; turn < sides.size(); ++turn) {
+      const size_t side = (turn + static_cast<size_t>(round + 1)) % sides.size();
+      const double value = sides[side].run();
+      if (round >= 0) values[side].push_back(value);
+    }
+  }
+  print_row(row, unit, names, values, facts);
 }
 
 Cache::Cache(const dc_cache_options &options, const char *directory) {

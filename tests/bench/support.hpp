@@ -39,8 +39,13 @@ struct Side {
   std::function<double()> run;
 };
 
-// Runs all sides in turn, kRounds times after one round that is thrown away, and each round beginning with the next side.
 // Prints one line of JSON: {"row": ..., "unit": ..., "sides": {name: [values]}, "facts": {...}}.
+void print_row(const std::string &row, const std::string &unit, const std::vector<std::string> &sides,
+               const std::vector<std::vector<double>> &values,
+               const std::vector<std::pair<std::string, std::string>> &facts);
+
+// Runs all sides in turn, kRounds times after one round that is thrown away, and each round beginning with the next side,
+// and prints the row.
 void measure(const std::string &row, const std::string &unit, const std::vector<Side> &sides,
              const std::vector<std::pair<std::string, std::string>> &facts);
 
@@ -109,6 +114,7 @@ void first_pass_once(const char *name, const char *mode);
 void fill();
 void checksums();
 void attach();
+void arena();
 // The part of `attach` that runs in a process of its own: prints the CPU seconds of one attach.
 void attach_once(const char *name, const char *directory);
 
