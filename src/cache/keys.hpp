@@ -15,7 +15,7 @@
 //
 // A half that is 0 is taken as 1. An index is given out only after both halves have been seen to be the key's own.
 //
-// No key has two indices. A key is looked for in the slots from its home on, in turn. A slot is passed only once it is
+// tests/model/test_key_table.py searches this protocol exhaustively. No key has two indices. A key is looked for in the slots from its home on, in turn. A slot is passed only once it is
 // seen to be another key's for ever: its tag is another non-zero one, or the tag is the same and the rest is another
 // non-zero one. If a key had slots i and j, i first, then whoever was given j has passed i, which therefore never held
 // the key. (Nothing is ever deleted: with that, the argument would fail.)

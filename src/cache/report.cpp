@@ -33,13 +33,12 @@ class Checker {
 
  private:
   [[gnu::format(printf, 2, 3)]] void violation(const char *format, ...) {
-    if (report_->violations++ > 0) return;
     char text[256];
     va_list arguments;
     va_start(arguments, format);
     std::vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    first_violation_ = text;
+    if (report_->violations++ == 0) first_violation_ = text;
   }
 
   void gather_clients() {

@@ -200,6 +200,12 @@ class Keyed : public ::testing::Test {
   Handle cache_ = open_cache(name_, options(1300));
 };
 
+// Of files that are kept, and of programs in other languages: no release may hash otherwise.
+TEST_F(Keyed, AKeysHashAndHomeAreWhatTheFormatSays) {
+  EXPECT_EQ(KeyHash::of(nullptr, 0), (KeyHash{0x6001c324468d497f, 0x99aa06d3014798d8}));
+  EXPECT_EQ(intern(""), 780) << "floor(0x99aa06d3014798d8 * 1300 / 2^64)";
+}
+
 TEST_F(Keyed, EveryHandleGivesAKeyTheSameIndex) {
   std::map<std::string, int64_t> indices;
   for (int i = 0; i < 1000; ++i) indices["train/" + std::to_string(i)] = -1;
