@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,6 +20,7 @@
 #include "ddpcache/keys.h"
 #include "ddpcache/report.h"
 #include "ddpcache/sample.hpp"
+#include "ddpcache/saving.h"
 
 namespace ddpcache {
 inline namespace cxx {
@@ -33,6 +35,35 @@ struct CacheOptions : dc_cache_options {
 
 /// How long load and begin_fill wait for another filler where nothing else is said.
 inline constexpr std::chrono::nanoseconds default_timeout = std::chrono::seconds(60);
+
+/// Hears how far a save or restore has come: bytes done, bytes in all. False stops it. See dc_progress.
+using Progress = std::function<bool(std::uint64_t, std::uint64_t)>;
+
+namespace detail {
+
+/// What a progress that throws leaves for the caller of the call that it stopped.
+struct ProgressCall {
+  const Progress &progress;
+  std::exception_ptr thrown = nullptr;
+
+  static std::int32_t run(std::uint64_t done, std::uint64_t total, void *user) {
+    ProgressCall &own = *static_cast<ProgressCall *>(user);
+    try {
+      return own.progress(done, total) ? 0 : 1;
+    } catch (...) {
+      own.thrown = std::current_exception();
+      return 1;
+    }
+  }
+  dc_progress function() const { return progress ? &run : nullptr; }
+  void check(std::int32_t status, const dc_error &error) const {
+    if (thrown) std::rethrow_exception(thrown);
+    if (status == DC_INTERRUPTED) throw Interrupted();
+    detail::check(status, error);
+  }
+};
+
+}  // namespace detail
 
 /// A process's handle on a cache.
 class Cache {
@@ -53,6 +84,21 @@ class Cache {
     dc_error error;
     detail::check(
         dc_cache_attach(name.c_str(), detail::text_or_null(directory), timeout.count(), &cache.cache_, &error), error);
+    return cache;
+  }
+
+  /// Opens a cache with the samples of a saved file; see dc_cache_restore. An empty fingerprint takes the file's, as do
+  /// options of nullptr. What progress throws passes through. Throws Interrupted where it says false.
+  static Cache restore(const std::string &path, const std::string &name, const std::string &fingerprint = "",
+                       const dc_cache_options *options = nullptr, const std::string &directory = "",
+                       const Progress &progress = nullptr) {
+    Cache cache;
+    dc_error error;
+    detail::ProgressCall call{progress};
+    const std::int32_t status =
+        dc_cache_restore(path.c_str(), name.c_str(), detail::text_or_null(directory), detail::text_or_null(fingerprint),
+                         options, call.function(), &call, &cache.cache_, &error);
+    call.check(status, error);
     return cache;
   }
 
@@ -188,6 +234,16 @@ class Cache {
     std::int64_t removed = 0;
     detail::check(dc_cache_clear(cache_, &removed));
     return removed;
+  }
+
+  /// Writes all samples to a file; how many. See dc_cache_save. What progress throws passes through. Throws Interrupted
+  /// where it says false.
+  std::int64_t save(const std::string &path, const Progress &progress = nullptr) {
+    std::int64_t saved = 0;
+    dc_error error;
+    detail::ProgressCall call{progress};
+    call.check(dc_cache_save(cache_, path.c_str(), call.function(), &call, &saved, &error), error);
+    return saved;
   }
 
   dc_cache_info info() const {

@@ -8,5 +8,6 @@
 #include "ddpcache/keys.h"
 #include "ddpcache/report.h"
 #include "ddpcache/sampler.h"
+#include "ddpcache/saving.h"
 
 #endif

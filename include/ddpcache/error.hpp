@@ -38,6 +38,12 @@ class Busy : public Error {
   Busy() : Error(DC_BUSY) {}
 };
 
+/// DC_INTERRUPTED: a save or restore was stopped by its progress.
+class Interrupted : public Error {
+ public:
+  Interrupted() : Error(DC_INTERRUPTED, "stopped by its progress") {}
+};
+
 namespace detail {
 
 inline std::int32_t check(std::int32_t status) {

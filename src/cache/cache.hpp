@@ -10,6 +10,7 @@
 #include "clients.hpp"
 #include "ddpcache/batch.h"
 #include "ddpcache/report.h"
+#include "ddpcache/saving.h"
 #include "extents.hpp"
 #include "fill.hpp"
 #include "pin.hpp"
@@ -76,6 +77,9 @@ class Cache {
   Status load(int64_t index, dc_loader loader, void *user, int64_t timeout_ns, dc_view *view);
   Status begin_fill(int64_t index, int64_t timeout_ns, Fill **fill);
 
+  // In saving.cpp.
+  Status save(const char *path, dc_progress progress, void *user, int64_t *saved);
+
   // In report.cpp.
   void info(dc_cache_info *info);
   void stats(int32_t scope, dc_cache_stats *stats);
@@ -86,6 +90,8 @@ class Cache {
   friend class Fill;
   friend class Pin;
   friend class Opening;
+  friend class Restoring;
+  friend class Saving;
 
   Cache() : clients_(segment_), extents_(segment_, clients_) {}
 

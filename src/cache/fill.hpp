@@ -28,6 +28,13 @@ class Fill {
 
   int64_t index() const { return index_; }
   Status allocate(dc_array *arrays, uint32_t count, const char *structure);
+  // Memory for a record that the caller writes whole, with its head and the checksum there.
+  Status allocate_record(uint64_t record_bytes, uint8_t **record) { return take_memory(record_bytes, 0, record); }
+  // Tells that it is written, and how many bytes its arrays have. Before the commit.
+  void wrote_record(uint64_t data_bytes) {
+    data_bytes_ = data_bytes;
+    sealed_ = true;
+  }
   // DC_OK or DC_ERROR_LOST, and the fill is over; DC_ERROR_STATE or DC_ERROR_THREAD, and it is not.
   Status commit();
   // Gives the entry back. Does nothing for a fill that has none.
@@ -50,6 +57,7 @@ class Fill {
   // Enters a fill that has its claim into the thread's list.
   void opened(Cache *cache, int64_t index, uint32_t generation, uint32_t slot);
   void finished();
+  Status take_memory(uint64_t record_bytes, uint64_t data_bytes, uint8_t **record);
   bool leave(EntryWord next, const char *fault_point);
 
   Cache *cache_ = nullptr;
@@ -60,7 +68,8 @@ class Fill {
   bool of_loader_ = false;
   Extent extent_;
   uint64_t data_bytes_ = 0;
-  Status allocation_;  // what allocate said, so that a load can tell its caller
+  bool sealed_ = false;  // the record has its checksum
+  Status allocation_;    // what allocate said, so that a load can tell its caller
   uint64_t thread_ = 0;
   uint32_t process_ = 0;  // fork generation
   Fill *next_in_thread_ = nullptr;

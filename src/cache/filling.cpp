@@ -92,23 +92,29 @@ Status Fill::allocate(dc_array *arrays, uint32_t count, const char *structure) {
     return allocation_ =
                failure(DC_ERROR_STATE, "the fill of index %lld has its memory already", static_cast<long long>(index_));
   }
-  Segment &segment = cache_->segment_;
   RecordPlan plan;
   allocation_ = plan_record(arrays, count, structure, &plan);
   if (!allocation_.ok()) return allocation_;
+  uint8_t *record = nullptr;
+  allocation_ = take_memory(plan.record_bytes, plan.data_bytes, &record);
+  if (allocation_.ok()) write_record(plan, structure, record, arrays);
+  return allocation_;
+}
+
+Status Fill::take_memory(uint64_t record_bytes, uint64_t data_bytes, uint8_t **record) {
+  Segment &segment = cache_->segment_;
   const Geometry &geometry = segment.header.geometry;
-  if (plan.data_bytes > geometry.sample_bytes_max || plan.record_bytes > segment.layout.largest_record()) {
-    return allocation_ = failure(DC_ERROR_TOO_LARGE,
-                                 "the sample at index %lld has %llu bytes (%llu as stored); the cache was made for at "
-                                 "most %llu (%llu as stored)",
-                                 static_cast<long long>(index_), static_cast<unsigned long long>(plan.data_bytes),
-                                 static_cast<unsigned long long>(plan.record_bytes),
-                                 static_cast<unsigned long long>(geometry.sample_bytes_max),
-                                 static_cast<unsigned long long>(segment.layout.largest_record()));
+  if (data_bytes > geometry.sample_bytes_max || record_bytes > segment.layout.largest_record()) {
+    return failure(
+        DC_ERROR_TOO_LARGE,
+        "the sample at index %lld has %llu bytes (%llu as stored); the cache was made for at most %llu (%llu "
+        "as stored)",
+        static_cast<long long>(index_), static_cast<unsigned long long>(data_bytes),
+        static_cast<unsigned long long>(record_bytes), static_cast<unsigned long long>(geometry.sample_bytes_max),
+        static_cast<unsigned long long>(segment.layout.largest_record()));
   }
-  if (phase_ == Phase::uncached) return allocation_ = DC_FULL;
-  allocation_ = cache_->extents_.take(plan.record_bytes, index_, generation_, &extent_);
-  if (!allocation_.ok()) return allocation_;
+  if (phase_ == Phase::uncached) return DC_FULL;
+  if (Status status = cache_->extents_.take(record_bytes, index_, generation_, &extent_); !status.ok()) return status;
   DC_FAULT_POINT("extent-taken");
 
   // EDGE name: the store comes before both checks, and whoever takes the extent next changes a word before it scans.
@@ -120,18 +126,17 @@ Status Fill::allocate(dc_array *arrays, uint32_t count, const char *structure) {
       segment.extent_word(extent_.place).load() != ExtentWord::owned(index_, generation_).bits()) {
     clients.record()->names[slot_].store(0);
     cache_->extents_.note_freed(extent_);
-    return allocation_ = failure(DC_ERROR_LOST, "the fill of index %lld was taken over: this process had lost its lock",
-                                 static_cast<long long>(index_));
+    return failure(DC_ERROR_LOST, "the fill of index %lld was taken over: this process had lost its lock",
+                   static_cast<long long>(index_));
   }
-  uint8_t *record = segment.writable(extent_);
-  if (plan.record_bytes >= kPopulateBytes) {
-    const uint64_t begin = reinterpret_cast<uint64_t>(record) & ~(kPageBytes - 1);
-    const uint64_t end = reinterpret_cast<uint64_t>(record) + plan.record_bytes;
+  *record = segment.writable(extent_);
+  if (record_bytes >= kPopulateBytes) {
+    const uint64_t begin = reinterpret_cast<uint64_t>(*record) & ~(kPageBytes - 1);
+    const uint64_t end = reinterpret_cast<uint64_t>(*record) + record_bytes;
     // An older kernel refuses: the pages then fault in one by one.
     static_cast<void>(madvise(reinterpret_cast<void *>(begin), end - begin, MADV_POPULATE_WRITE));
   }
-  write_record(plan, structure, record, arrays);
-  data_bytes_ = plan.data_bytes;
+  data_bytes_ = data_bytes;
   phase_ = Phase::allocated;
   DC_FAULT_POINT("allocated");
   return {};
@@ -156,7 +161,7 @@ Status Fill::commit() {
   }
   Segment &segment = cache_->segment_;
   // A head that the filler itself has spoilt gets no checksum; the first reader finds it.
-  if (segment.seals_records()) seal_record(segment.writable(extent_), segment.extent_bytes(extent_));
+  if (segment.seals_records() && !sealed_) seal_record(segment.writable(extent_), segment.extent_bytes(extent_));
   DC_FAULT_POINT("before-publish");
   // EDGE publish: head and data become visible to whoever acquires READY.
   const bool published = leave(EntryWord::ready(generation_, extent_.place), "published");

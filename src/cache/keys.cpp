@@ -70,6 +70,12 @@ int32_t KeyTable::lookup(KeyHash key, int64_t *index) const {
   });
 }
 
+void KeyTable::place(int64_t index, KeyHash words) const {
+  KeySlot &slot = slots_[static_cast<size_t>(index)];
+  slot.tag.store(words.tag, std::memory_order_relaxed);
+  slot.rest.store(words.rest, std::memory_order_release);  // EDGE key
+}
+
 Status Cache::check_keyed() const {
   if (segment_.keyed()) return {};
   return failure(DC_ERROR_UNSUPPORTED, "the cache was not made keyed: its samples have numbers, and no names");

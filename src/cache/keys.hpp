@@ -70,6 +70,9 @@ class KeyTable {
   // DC_MISS where the key has no index.
   int32_t lookup(KeyHash key, int64_t *index) const;
 
+  // Sets a slot, as it was in another table of this length. For a table that nobody else sees yet.
+  void place(int64_t index, KeyHash words) const;
+
   // Where the search for a key begins.
   int64_t home(KeyHash key) const;
 

@@ -8,6 +8,7 @@
 #include "birth.hpp"
 #include "cache.hpp"
 #include "clock.hpp"
+#include "content.hpp"
 #include "fault.hpp"
 #include "names.hpp"
 
@@ -18,6 +19,13 @@ class Opening {
  public:
   Opening(const char *name, const char *fingerprint, const dc_cache_options *options, int64_t timeout_ns)
       : name_(name), fingerprint_(fingerprint ? fingerprint : ""), options_(options), timeout_ns_(timeout_ns) {}
+
+  // For a cache that is created: its options, where they are not those that one that is there must have, and its
+  // content.
+  void create_with(const dc_cache_options &born, Content &content) {
+    born_ = &born;
+    content_ = &content;
+  }
 
   Status run(const char *directory, Cache **cache) {
     // Before anything is looked at: what cannot be made replaces nothing.
@@ -32,6 +40,12 @@ class Opening {
     while (true) {
       Status status = open_existing(cache);
       if (status.code() != DC_ERROR_NOT_FOUND || !options_) return status;
+      if (content_ && !has_turn_) {
+        if (status = content_->take_turn(directory_, file_name_); !status.ok()) return status;
+        has_turn_ = true;
+        deadline_ns_ = deadline_after(timeout_ns_);
+        continue;  // who had the turn before has probably made the cache
+      }
       status = create(cache);
       if (status.code() != DC_PRESENT) return status;
       if (now_ns() >= deadline_ns_) {
@@ -48,7 +62,9 @@ class Opening {
     NameLock lock;
     if (Status status = NameLock::acquire(directory_, deadline_ns_, &lock); !status.ok()) return status;
     Found found;
-    if (Status status = find(directory_, file_name_, &found); !status.ok()) return status;
+    if (Status status = find(directory_, file_name_, &found); !status.ok()) {
+      return status.code() == DC_ERROR_NOT_FOUND && options_ ? clear_the_way() : status;
+    }
     const Status same = compare(found);
     const bool adopt = !found.attached && same.ok() && (options_ ? !fingerprint_.empty() : is_kept(found));
     if (found.attached ? same.ok() : adopt) {
@@ -61,7 +77,16 @@ class Opening {
     }
     if (found.attached) return same;
     if (!options_) return failure(DC_ERROR_NOT_FOUND, "nobody is attached to %s", subject_.c_str());
-    Status status = directory_.remove(file_name_);
+    if (!content_) {  // else it stays until the new one is complete
+      if (Status status = directory_.remove(file_name_); !status.ok()) return status;
+    }
+    return clear_the_way();
+  }
+
+  // What nobody uses any more goes before it is looked how much is free. DC_ERROR_NOT_FOUND: a cache may be created.
+  Status clear_the_way() const {
+    int32_t removed = 0;
+    Status status = collect_garbage(directory_, &removed);
     return status.ok() ? Status(DC_ERROR_NOT_FOUND) : status;
   }
 
@@ -101,45 +126,69 @@ class Opening {
   Status create(Cache **cache) {
     std::unique_ptr<Cache> opened(new Cache);
     Descriptor file;
-    const Birth birth = {*options_, name_, fingerprint_, directory_, subject_};
+    const Birth birth = {*born_, name_, fingerprint_, directory_, subject_};
     if (Status status = make_file(birth, &file, &opened->segment_); !status.ok()) return status;
     opened->origin_.created = true;
+    if (Status status = enter(*opened, std::move(file)); !status.ok()) return status;
+    if (content_) {
+      if (Status status = content_->fill(*opened); !status.ok()) return status;
+      deadline_ns_ = deadline_after(timeout_ns_);
+    }
 
     const std::lock_guard<std::mutex> process_lock(process_mutex());
     NameLock lock;
     if (Status status = NameLock::acquire(directory_, deadline_ns_, &lock); !status.ok()) return status;
-    // A child that was forked until here shares the description, and locks on that would live as long as the child.
-    if (Status status = reopen(file.get(), &file); !status.ok()) return status;
-    int32_t removed = 0;
-    if (Status status = collect_garbage(directory_, &removed); !status.ok()) return status;
-    // Attached before it has a name: whoever finds it finds it in use.
-    if (lock_shared(file.get(), kAttachByte) != LockResult::taken) {
-      return system_failure("fcntl(F_OFD_SETLK)", subject_, errno);
+    if (content_) {
+      if (Status status = remove_unused(); !status.ok()) return status;
     }
     DC_FAULT_POINT("before-link");
-    if (Status status = directory_.link(file, file_name_); !status.ok()) return status;
+    if (Status status = directory_.link(opened->clients_.checked_fd(), file_name_); !status.ok()) return status;
     DC_FAULT_POINT("linked");
-    const Status status = finish(opened, std::move(file), cache);
-    if (!status.ok()) static_cast<void>(directory_.remove(file_name_));
-    return status;
+    give(opened, cache);
+    return {};
   }
 
-  // Registers this process. With process mutex and name lock held.
+  // Registers this process in a file that has no name yet: whoever finds it later finds it in use.
+  static Status enter(Cache &opened, Descriptor file) {
+    const std::lock_guard<std::mutex> process_lock(process_mutex());
+    // A child that was forked until here shares the description, and locks on that would live as long as the child.
+    if (Status status = reopen(file.get(), &file); !status.ok()) return status;
+    if (Status status = opened.clients_.begin(std::move(file)); !status.ok()) return status;
+    return opened.clients_.join();
+  }
+
+  // Makes the name free for a cache that is complete, with the name lock held. What is in use stays, for the link to
+  // find.
+  Status remove_unused() const {
+    Found found;
+    Status status = find(directory_, file_name_, &found);
+    if (status.code() == DC_ERROR_NOT_FOUND) return {};
+    return status.ok() && !found.attached ? directory_.remove(file_name_) : status;
+  }
+
+  // Registers this process in a file that was found. With process mutex and name lock held.
   Status finish(std::unique_ptr<Cache> &opened, Descriptor file, Cache **cache) {
     if (Status status = opened->clients_.begin(std::move(file)); !status.ok()) return status;
     if (Status status = opened->clients_.join(); !status.ok()) return status;
     // Who removed the file by hand meanwhile has left this process with a cache that nobody else will find.
-    if (!opened->origin_.created && !directory_.leads_to(file_name_, opened->segment_.identity))
-      return DC_ERROR_NOT_FOUND;
+    if (!directory_.leads_to(file_name_, opened->segment_.identity)) return DC_ERROR_NOT_FOUND;
+    if (opened->origin_.adopted && content_ && !content_->is_in(*opened)) return DC_ERROR_NOT_FOUND;
+    give(opened, cache);
+    return {};
+  }
+
+  void give(std::unique_ptr<Cache> &opened, Cache **cache) {
     if (options_ && options_->keep) opened->segment_.control().keep.store(1);
     opened->directory_ = directory_.path();
     *cache = opened.release();
-    return {};
   }
 
   const std::string name_;
   const std::string fingerprint_;
   const dc_cache_options *options_;  // nullptr: only attach
+  const dc_cache_options *born_ = options_;
+  Content *content_ = nullptr;
+  bool has_turn_ = false;
   const int64_t timeout_ns_;
   int64_t deadline_ns_ = 0;
   Directory directory_;
@@ -150,6 +199,14 @@ class Opening {
 Status Cache::open(const char *name, const char *directory, const char *fingerprint, const dc_cache_options &options,
                    Cache **cache) {
   return Opening(name, fingerprint, &options, options.timeout_ns).run(directory, cache);
+}
+
+Status open_with_content(const char *name, const char *directory, const char *fingerprint,
+                         const dc_cache_options &options, const dc_cache_options &born, Content &content,
+                         Cache **cache) {
+  Opening opening(name, fingerprint, &options, options.timeout_ns);
+  opening.create_with(born, content);
+  return opening.run(directory, cache);
 }
 
 Status Cache::attach(const char *name, const char *directory, int64_t timeout_ns, Cache **cache) {

@@ -222,6 +222,27 @@ bool find_arrays(const uint8_t *record, uint64_t limit, uint32_t last, ArrayByte
   return walk(reader, record, last, arrays, [](uint32_t) {});
 }
 
+bool inspect_record(const uint8_t *record, uint64_t limit, uint64_t *data_bytes) {
+  Reader reader(record, limit);
+  std::array<uint64_t, DC_ARRAYS_MAX> lengths;
+  if (!reader.sound()) return false;
+  for (uint32_t i = 0; i < reader.head().array_count; ++i) {
+    if (!reader.next()) return false;
+    lengths[i] = reader.bytes();
+  }
+  const uint64_t structure_bytes = reader.head().structure_bytes, record_bytes = reader.head().record_bytes;
+  uint64_t end = data_begin(reader.position(), reader.head().structure_bytes);
+  if (end > record_bytes || (structure_bytes > 0 && record[reader.position() + structure_bytes] != 0)) return false;
+  *data_bytes = 0;
+  for (uint32_t i = 0; i < reader.head().array_count; ++i) {
+    end = round_up(end, kDataAlignment);
+    if (end > record_bytes || lengths[i] > record_bytes - end) return false;
+    end += lengths[i];
+    *data_bytes += lengths[i];
+  }
+  return end == record_bytes;
+}
+
 const char *read_structure(const uint8_t *record, uint64_t limit, uint64_t *bytes) {
   Reader reader(record, limit);
   if (!reader.sound() || reader.head().structure_bytes == 0) return nullptr;

@@ -74,6 +74,9 @@ struct ArrayBytes {
 };
 bool find_arrays(const uint8_t *record, uint64_t limit, uint32_t last, ArrayBytes *arrays);
 
+// Whether all of a record is as write_record makes it, but for what is in the arrays; and how many bytes these have.
+bool inspect_record(const uint8_t *record, uint64_t limit, uint64_t *data_bytes);
+
 // The structure string, checked to end where it should; nullptr where there is none, or none that is sound.
 const char *read_structure(const uint8_t *record, uint64_t limit, uint64_t *bytes);
 

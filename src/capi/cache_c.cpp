@@ -10,9 +10,11 @@
 namespace {
 
 using ddpcache::Cache;
+using ddpcache::export_sized;
 using ddpcache::failure;
 using ddpcache::Fill;
 using ddpcache::guarded;
+using ddpcache::import_options;
 using ddpcache::null_argument;
 using ddpcache::Status;
 
@@ -25,6 +27,10 @@ Status negative(const char *name, int64_t value) {
 }
 
 constexpr uint32_t kOptionsSizeMin = sizeof(dc_cache_options);  // of the first version
+
+}  // namespace
+
+namespace ddpcache {
 
 // A struct of a later version than this library's is read as far as this library knows it; what it does not know must
 // not have been set.
@@ -44,23 +50,7 @@ Status import_options(const dc_cache_options *options, dc_cache_options *ours) {
   return ours->timeout_ns < 0 ? negative("timeout_ns", ours->timeout_ns) : Status();
 }
 
-// Runs `fill` on a whole struct of this library's and hands the caller as much as his version has.
-template <typename T, typename Filler>
-Status export_sized(T *target, const char *name, Filler &&fill) {
-  if (!target) return null_argument(name);
-  const uint32_t size = target->struct_size;
-  if (size < 2 * sizeof(uint32_t) || size > 1 << 16) {
-    return failure(DC_ERROR_ARGUMENT, "%s.struct_size is %u: set it to sizeof first", name, size);
-  }
-  T ours = {};
-  Status status = fill(&ours);
-  ours.struct_size = size;
-  std::memcpy(target, &ours, std::min<size_t>(size, sizeof ours));
-  if (size > sizeof ours) std::memset(reinterpret_cast<uint8_t *>(target) + sizeof ours, 0, size - sizeof ours);
-  return status;
-}
-
-}  // namespace
+}  // namespace ddpcache
 
 extern "C" {
 

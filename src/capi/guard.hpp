@@ -2,8 +2,12 @@
 // library.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
 #include <new>
 
+#include "ddpcache/cache.h"
 #include "status.hpp"
 
 namespace ddpcache {
@@ -21,6 +25,25 @@ inline Status check_unknown_options(const void *options, uint32_t struct_size, s
 }
 
 inline Status null_argument(const char *name) { return failure(DC_ERROR_ARGUMENT, "%s is NULL", name); }
+
+// Runs `fill` on a whole struct of this library's and hands the caller as much as his version has.
+template <typename T, typename Filler>
+Status export_sized(T *target, const char *name, Filler &&fill) {
+  if (!target) return null_argument(name);
+  const uint32_t size = target->struct_size;
+  if (size < 2 * sizeof(uint32_t) || size > 1 << 16) {
+    return failure(DC_ERROR_ARGUMENT, "%s.struct_size is %u: set it to sizeof first", name, size);
+  }
+  T ours = {};
+  Status status = fill(&ours);
+  ours.struct_size = size;
+  std::memcpy(target, &ours, std::min<size_t>(size, sizeof ours));
+  if (size > sizeof ours) std::memset(reinterpret_cast<uint8_t *>(target) + sizeof ours, 0, size - sizeof ours);
+  return status;
+}
+
+// The options of a caller, whatever version he was compiled against. In cache_c.cpp.
+Status import_options(const dc_cache_options *options, dc_cache_options *ours);
 
 // Runs `body`, which returns a Status, and reports it as a number and in the caller's optional record.
 template <typename Body>

@@ -76,8 +76,8 @@ Status Directory::create_unnamed(Descriptor *file) const {
   return {};
 }
 
-Status Directory::link(const Descriptor &file, const std::string &name) const {
-  const std::string self = "/proc/self/fd/" + std::to_string(file.get());
+Status Directory::link(int fd_of_file, const std::string &name) const {
+  const std::string self = "/proc/self/fd/" + std::to_string(fd_of_file);
   if (linkat(AT_FDCWD, self.c_str(), fd(), name.c_str(), AT_SYMLINK_FOLLOW) == 0) return {};
   if (errno == EEXIST) return DC_PRESENT;
   return system_failure("linkat", described(name), errno);

@@ -71,7 +71,7 @@ class Directory {
   // An unnamed file of mode 0600.
   Status create_unnamed(Descriptor *file) const;
   // DC_PRESENT where the name is taken.
-  Status link(const Descriptor &file, const std::string &name) const;
+  Status link(int fd_of_file, const std::string &name) const;
   // DC_ERROR_NOT_FOUND, DC_ERROR_PERMISSION or an open file that passed every check.
   Status open_checked(const std::string &name, Descriptor *file, struct stat *properties) const;
   // Whether the name now leads to this file.

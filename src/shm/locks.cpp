@@ -44,8 +44,6 @@ LockResult set_lock(int fd, int64_t byte, short kind) {
 
 }  // namespace
 
-namespace {
-
 Status open_lock_file(const Directory &directory, Descriptor *file, struct stat *properties) {
   const std::string name = Directory::lock_file();
   const std::string subject = directory.described(name);
@@ -65,8 +63,6 @@ Status open_lock_file(const Directory &directory, Descriptor *file, struct stat 
   }
   return {};
 }
-
-}  // namespace
 
 Status NameLock::acquire(const Directory &directory, int64_t deadline_ns, NameLock *lock) {
   const std::string name = Directory::lock_file();

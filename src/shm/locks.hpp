@@ -13,6 +13,9 @@
 
 namespace ddpcache {
 
+// The user's own lock file, made where there is none; checked to be that.
+Status open_lock_file(const Directory &directory, Descriptor *file, struct stat *properties);
+
 class NameLock {
  public:
   // Waits until `deadline_ns`, then DC_ERROR_LOCKED with the holder where the kernel names it.

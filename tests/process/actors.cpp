@@ -18,12 +18,14 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <iostream>
 #include <map>
 #include <sstream>
 #include <thread>
 
+#include "ddpcache/saving.h"
 #include "locks.hpp"
 
 namespace ddpcache::test {
@@ -68,6 +70,9 @@ class Player {
         {"commit", &Player::commit},
         {"abort", &Player::abort},
         {"background", &Player::background},
+        {"save", &Player::save},
+        {"restore", &Player::restore},
+        {"files", &Player::files},
         {"fork", &Player::fork_on},
         {"raw-fork", &Player::raw_fork},
         {"close-descriptors", &Player::close_descriptors},
@@ -220,6 +225,44 @@ class Player {
     }).detach();
     while (status == INT32_MAX) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     answer_ << status;
+  }
+
+  void save(std::istream &words) {
+    std::string path;
+    words >> path;
+    dc_error error = {};
+    int64_t saved = -1;
+    said(dc_cache_save(cache_, path.c_str(), nullptr, nullptr, &saved, &error), error);
+    if (saved >= 0) answer_ << ' ' << saved;
+  }
+  void restore(std::istream &words) {
+    std::string path, name;
+    int64_t timeout_ms = 0;
+    bool forks = false;
+    words >> path >> name >> timeout_ms >> forks;
+    dc_cache_options options;
+    dc_cache_options_init(&options, sizeof options);
+    options.timeout_ns = timeout_ms * kMillisecond;
+    const dc_progress fork_once = [](uint64_t done, uint64_t, void *user) -> int32_t {
+      bool *wanted = static_cast<bool *>(user);
+      if (done == 0 || !std::exchange(*wanted, false)) return 0;
+      if (fork() == 0) {
+        prctl(PR_SET_PDEATHSIG, 0);
+        alarm(5);
+        while (true) pause();
+      }
+      return 0;
+    };
+    dc_error error = {};
+    said(dc_cache_restore(path.c_str(), name.c_str(), nullptr, nullptr, &options, forks ? fork_once : nullptr, &forks,
+                          &cache_, &error),
+         error);
+    if (cache_) answer_ << ' ' << info_of(cache_).created;
+  }
+  void files(std::istream &words) {
+    std::string directory;
+    words >> directory;
+    answer_ << std::distance(std::filesystem::directory_iterator(directory), {});
   }
 
   std::string in_child(const std::string &command) {

@@ -16,6 +16,10 @@
 //   intern KEY | lookup KEY                                                               STATUS INDEX
 //   begin INDEX TIMEOUT_MS | allocate BYTES | write FROM TO | commit | abort              STATUS
 //   background INDEX    begin a fill on another thread, which keeps it open               STATUS
+//   save PATH                                                                             STATUS MESSAGE or SAVED
+//   restore PATH NAME TIMEOUT_MS FORKS                                                    STATUS MESSAGE or CREATED
+//                       with FORKS, a child that lives on is forked in the middle
+//   files DIRECTORY     names there                                                       how many
 //   in-child COMMAND    fork, let the child carry out a command and leave                 the child's answer
 //   fork | raw-fork     the child goes on with the commands, the parent only waits        pid of the child
 //   close-descriptors   all but the standard ones                                         0

@@ -1,0 +1,272 @@
+// Saves and restores that are killed, stopped or made at once.
+#include "ddpcache/saving.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors.hpp"
+
+namespace ddpcache::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kBytes = 20'000;
+constexpr int64_t kSamples = 300;  // more than a buffer of them
+
+std::string test_name(const ::testing::TestParamInfo<const char *> &point) {
+  std::string name = point.param;
+  name.erase(std::remove(name.begin(), name.end(), '-'), name.end());
+  return name;
+}
+
+// A cache with samples, its file, and a name for another one.
+class Files : public ::testing::Test {
+ protected:
+  Files() {
+    std::string pattern = (fs::temp_directory_path() / "ddpcache-saving-XXXXXX").string();
+    EXPECT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+    path_ = folder_ + "/cache";
+    for (int64_t i = 0; i < kSamples; ++i) EXPECT_EQ(put(cache_, i, kBytes), DC_OK);
+  }
+  ~Files() override { fs::remove_all(folder_); }
+
+  void save() const { ASSERT_EQ(dc_cache_save(cache_, path_.c_str(), nullptr, nullptr, nullptr, nullptr), DC_OK); }
+  int64_t samples_in_file() const {
+    dc_saved_info info = {};
+    info.struct_size = sizeof info;
+    return dc_saved_info_get(path_.c_str(), &info, nullptr) == DC_OK ? info.samples : -1;
+  }
+  auto files() const { return std::distance(fs::directory_iterator(folder_), fs::directory_iterator()); }
+  std::string attach_it() const { return std::string("attach ") + name_.c_str(); }
+  std::string save_it() const { return "save " + path_; }
+  std::string restore_it(int64_t timeout_ms = 60'000, bool forks = false) const {
+    return "restore " + path_ + " " + other_.c_str() + " " + std::to_string(timeout_ms) + (forks ? " 1" : " 0");
+  }
+  // Restores here: whether this process read the file, and all is there.
+  bool restored() const {
+    dc_cache *restored = nullptr;
+    dc_error error = {};
+    EXPECT_EQ(
+        dc_cache_restore(path_.c_str(), other_.c_str(), nullptr, nullptr, nullptr, nullptr, nullptr, &restored, &error),
+        DC_OK)
+        << error.message;
+    const Handle cache(restored);
+    for (int64_t i = 0; i < kSamples; ++i) EXPECT_TRUE(holds(cache, i, kBytes));
+    report_of(cache);
+    return info_of(cache).created;
+  }
+
+  std::string folder_, path_;
+  const CacheName name_, other_;
+  const Handle cache_ = open_cache(name_, options_for(kSamples, 16 << 20, kBytes));
+};
+
+class SavePoint : public Files, public ::testing::WithParamInterface<const char *> {};
+
+INSTANTIATE_TEST_SUITE_P(Save, SavePoint,
+                         ::testing::Values("save-begun", "save-record", "save-written", "save-synced", "save-linked",
+                                           "save-renamed"),
+                         test_name);
+
+TEST_P(SavePoint, WhereItIsKilledLeavesTheOldFileOrTheNewOne) {
+  save();
+  ASSERT_EQ(samples_in_file(), kSamples);
+  const fs::path old = folder_ + "/old";
+  fs::create_hard_link(path_, old);
+  Actor saver({std::string(GetParam()) + ":kill"});
+  ASSERT_EQ(saver.ask(attach_it()), "0");
+  EXPECT_EQ(saver.ask(save_it()), "");
+  EXPECT_EQ(saver.reap(), SIGKILL);
+  const std::string point = GetParam();
+  EXPECT_EQ(fs::equivalent(path_, old), point != "save-renamed");
+  EXPECT_EQ(samples_in_file(), kSamples);
+  EXPECT_EQ(files(), point == "save-linked" ? 3 : 2);
+  save();
+  EXPECT_EQ(files(), 2) << "the next save removes what a dead one left";
+  EXPECT_TRUE(restored());
+}
+
+TEST_P(SavePoint, WhereItIsKilledLeavesNoFileWhereThereWasNone) {
+  Actor saver({std::string(GetParam()) + ":kill"});
+  ASSERT_EQ(saver.ask(attach_it()), "0");
+  const bool passes = std::string(GetParam()) == "save-linked";  // not where nothing has the name
+  EXPECT_EQ(saver.ask(save_it()), passes ? "0 300" : "");
+  const bool there = passes || std::string(GetParam()) == "save-renamed";
+  EXPECT_EQ(fs::exists(path_), there);
+  EXPECT_EQ(files(), there ? 1 : 0);
+  EXPECT_EQ(samples_in_file(), there ? kSamples : -1);
+}
+
+// Its temporary file has a name, and is locked: nobody takes it for a dead one's.
+TEST_F(Files, ASaveThatIsStoppedKeepsItsFile) {
+  save();
+  Actor saver({"save-linked:stop"});
+  ASSERT_EQ(saver.ask(attach_it()), "0");
+  saver.tell(save_it());
+  saver.await_stop();
+  EXPECT_EQ(files(), 2);
+  save();
+  EXPECT_EQ(files(), 2);
+  saver.signal(SIGCONT);
+  EXPECT_EQ(saver.hear(), "0 300");
+  EXPECT_EQ(files(), 1);
+  EXPECT_TRUE(restored());
+}
+
+class RestorePoint : public Files, public ::testing::WithParamInterface<const char *> {};
+
+INSTANTIATE_TEST_SUITE_P(Restore, RestorePoint,
+                         ::testing::Values("unnamed", "header-written", "registering", "restore-begun",
+                                           "restore-record", "restore-verified", "before-link", "linked"),
+                         test_name);
+
+TEST_P(RestorePoint, WhereItIsKilledNobodySeesHalfACache) {
+  save();
+  Actor restorer({std::string(GetParam()) + ":kill"});
+  EXPECT_EQ(restorer.ask(restore_it()), "");
+  EXPECT_EQ(restorer.reap(), SIGKILL);
+  const bool linked = std::string(GetParam()) == "linked";
+  EXPECT_EQ(other_.exists(), linked);
+  EXPECT_EQ(restored(), !linked);
+}
+
+TEST_P(RestorePoint, WhereItIsKilledItsTurnGoesToWhoWaits) {
+  save();
+  Actor restorer({std::string(GetParam()) + ":stop"});
+  Actor waiter;
+  restorer.tell(restore_it());
+  restorer.await_stop();
+  waiter.tell(restore_it());
+  usleep(100'000);
+  restorer.kill_and_reap();
+  EXPECT_EQ(waiter.hear(), std::string(GetParam()) == "linked" ? "0 0" : "0 1");
+  EXPECT_FALSE(restored()) << "the waiter has it open";
+}
+
+TEST_F(Files, WhoWaitsForARestoreThatStandsStillIsToldHowFarItIs) {
+  save();
+  Actor restorer({"restore-record:stop:250"});
+  Actor waiter;
+  restorer.tell(restore_it());
+  restorer.await_stop();
+  const std::string answer = waiter.ask(restore_it(300));
+  EXPECT_EQ(answer.substr(0, 3), std::to_string(DC_ERROR_LOCKED)) << answer;
+  EXPECT_NE(answer.find("another process is restoring"), std::string::npos) << answer;
+  EXPECT_NE(answer.find("it had come to 69."), std::string::npos) << "after the first 4 MiB of 6: " << answer;
+  EXPECT_FALSE(other_.exists());
+  restorer.signal(SIGCONT);
+  EXPECT_EQ(restorer.hear(), "0 1");
+}
+
+TEST_F(Files, OfManyThatRestoreAtOnceExactlyOneReads) {
+  save();
+  std::vector<std::unique_ptr<Actor>> ranks;
+  for (int i = 0; i < 8; ++i) ranks.push_back(std::make_unique<Actor>());
+  for (const auto &rank : ranks) rank->tell(restore_it());
+  int created = 0;
+  for (const auto &rank : ranks) {
+    const std::string answer = rank->hear();
+    EXPECT_EQ(answer.substr(0, 2), "0 ") << answer;
+    created += answer == "0 1";
+  }
+  EXPECT_EQ(created, 1);
+  for (const auto &rank : ranks) EXPECT_EQ(rank->ask("get 299 20000"), "1");
+  EXPECT_FALSE(restored());
+}
+
+// A child that was forked in the middle of a restore does not hold its parent's turn.
+TEST_F(Files, AChildOfARestorerThatIsKilledStopsNobody) {
+  save();
+  Actor restorer({"restore-verified:stop"});
+  restorer.tell(restore_it(60'000, true));
+  restorer.await_stop();
+  restorer.kill_and_reap();
+  Actor next;
+  EXPECT_EQ(next.ask(restore_it(300)), "0 1");
+}
+
+// Others fill and leave while the cache is saved.
+TEST_F(Files, AClientThatIsKilledWhileItFillsSpoilsNoFile) {
+  const CacheName name;
+  const Handle cache = open_cache(name, options_for(1000, 32 << 20, kBytes));
+  Actor filler({"before-publish:kill:200"});
+  ASSERT_EQ(filler.ask(std::string("attach ") + name.c_str()), "0");
+  std::vector<std::string> answers;
+  for (int64_t i = 0; i < 200; ++i) filler.tell("put " + std::to_string(i) + " 20000");
+  int64_t saved = 0;
+  for (int round = 0; round < 5; ++round) {
+    ASSERT_EQ(dc_cache_save(cache, path_.c_str(), nullptr, nullptr, &saved, nullptr), DC_OK);
+    EXPECT_EQ(samples_in_file(), saved);
+  }
+  EXPECT_EQ(filler.reap(), SIGKILL);
+  ASSERT_EQ(dc_cache_save(cache, path_.c_str(), nullptr, nullptr, &saved, nullptr), DC_OK);
+  EXPECT_EQ(saved, 199);
+}
+
+class SmallDisk : public Files {
+ protected:
+  void SetUp() override {
+    if (!may_unshare()) GTEST_SKIP() << "no mount namespaces for this user";
+  }
+};
+
+// A /dev/shm of 16 MiB holds the cache, and a file that must be written beside it.
+TEST_F(SmallDisk, AFileThatDoesNotFitIsAnErrorWithWhatIsNeededAndNothingIsLeft) {
+  Actor saver({.fault = "", .pid_namespace = false, .shm_megabytes = 16});
+  ASSERT_EQ(saver.ask("open it 400 8388608 20000 8 0 0"), "0");
+  for (int i = 0; i < 350; ++i) ASSERT_EQ(saver.ask("put " + std::to_string(i) + " 20000"), "0");
+  ASSERT_EQ(saver.ask("save /dev/shm/first"), "0 350");
+  const std::string files = saver.ask("files /dev/shm");
+  const std::string answer = saver.ask("save /dev/shm/second");
+  EXPECT_EQ(answer.substr(0, 3), std::to_string(DC_ERROR_NO_SPACE)) << answer;
+  EXPECT_NE(answer.find("needs 6.7"), std::string::npos) << answer;
+  EXPECT_NE(answer.find("free"), std::string::npos) << answer;
+  EXPECT_EQ(saver.ask("files /dev/shm"), files);
+  // Nor is there room for a second cache, and that is known before the file is read.
+  const std::string restored = saver.ask("restore /dev/shm/first another 1000 0");
+  EXPECT_EQ(restored.substr(0, 3), std::to_string(DC_ERROR_NO_SPACE)) << restored;
+  EXPECT_EQ(saver.ask("files /dev/shm"), files);
+}
+
+// It fits when the save begins, and another takes the space meanwhile.
+TEST_F(SmallDisk, SpaceThatEndsInTheMiddleLeavesTheOldFile) {
+  Actor saver({.fault = "save-record:stop:10", .pid_namespace = false, .shm_megabytes = 24});
+  ASSERT_EQ(saver.ask("open it 400 8388608 20000 8 0 0"), "0");
+  for (int i = 0; i < 350; ++i) ASSERT_EQ(saver.ask("put " + std::to_string(i) + " 20000"), "0");
+  saver.tell("save /dev/shm/first");
+  saver.await_stop();
+  const std::string hog = "/proc/" + std::to_string(saver.pid()) + "/root/dev/shm/hog";
+  const int fd = open(hog.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+  ASSERT_GE(fd, 0);
+  for (off_t at = 0; fallocate(fd, 0, at, 4096) == 0;) at += 4096;
+  close(fd);
+  saver.signal(SIGCONT);
+  const std::string answer = saver.hear();
+  EXPECT_EQ(answer.substr(0, 3), std::to_string(DC_ERROR_NO_SPACE)) << answer;
+  EXPECT_EQ(saver.ask("unhog"), "0");
+  EXPECT_EQ(saver.ask("files /dev/shm"), "2") << "the cache and the lock file";
+  EXPECT_EQ(saver.ask("save /dev/shm/first"), "0 350");
+}
+
+TEST_F(Files, ALimitOnTheSizeOfFilesIsAnErrorAndNoSignal) {
+  Actor saver;
+  ASSERT_EQ(saver.ask(attach_it()), "0");
+  ASSERT_EQ(saver.ask("limit-file-size 5000000"), "0");
+  const std::string answer = saver.ask(save_it());
+  EXPECT_EQ(answer.substr(0, 3), std::to_string(DC_ERROR_NO_SPACE)) << answer;
+  EXPECT_NE(answer.find("ulimit -f"), std::string::npos) << answer;
+  EXPECT_EQ(files(), 0);
+}
+
+}  // namespace
+}  // namespace ddpcache::test
