@@ -7,6 +7,7 @@
 #include "gather.h"
 #include "handle.h"
 #include "module.h"
+#include "progress.h"
 %}
 
 %init %{
@@ -20,7 +21,8 @@
 %apply int *OUTPUT { int32_t *removed };
 %apply unsigned int *OUTPUT { uint32_t *rank };
 %apply long *OUTPUT {
-  int64_t *size, int64_t *index, int64_t *position, int64_t *epoch, int64_t *removed };
+  int64_t *size, int64_t *index, int64_t *position, int64_t *epoch, int64_t *removed,
+  int64_t *saved };
 %apply unsigned long *OUTPUT {
   uint64_t *needed_bytes, uint64_t *capacity_bytes, uint64_t *total_bytes, uint64_t *bytes };
 
@@ -112,6 +114,29 @@ DCPY_WAITS(dc_cache_load)
 DCPY_WAITS(dc_cache_fill_begin)
 DCPY_WAITS(dc_cache_fill_allocate)
 
+/* Those that say how far they have come do call back: with the GIL, by the argument of this number. */
+%typemap(in) const char *path (PyObject *bytes = NULL) {
+  if (!PyUnicode_FSConverter($input, &bytes)) SWIG_fail;
+  $1 = PyBytes_AsString(bytes);
+}
+%typemap(freearg) const char *path "Py_XDECREF(bytes$argnum);"
+%typemap(in) (dc_progress progress, void *user) (dcpy_progress hearer) {
+  if (dcpy_progress_of($input, &hearer) != 0) SWIG_fail;
+  $1 = dcpy_progress_call;
+  $2 = &hearer;
+}
+%define DCPY_REPORTS(function, argument)
+%exception function {
+  hearer##argument.thread = PyEval_SaveThread();
+  $action
+  PyEval_RestoreThread(hearer##argument.thread);
+  if (PyErr_Occurred()) SWIG_fail;
+}
+%enddef
+DCPY_REPORTS(dc_cache_save, 3)
+DCPY_REPORTS(dc_cache_restore, 6)
+DCPY_WAITS(dc_saved_info_get)
+
 /* Closing must empty the Handle, so it goes through it. */
 %feature("action") dc_cache_close "result = dcpy_handle_close(handle1);"
 
@@ -125,6 +150,7 @@ DCPY_WAITS(dc_cache_fill_allocate)
 %constant unsigned int SIZEOF_CACHE_INFO = sizeof(dc_cache_info);
 %constant unsigned int SIZEOF_CACHE_STATS = sizeof(dc_cache_stats);
 %constant unsigned int SIZEOF_CACHE_REPORT = sizeof(dc_cache_report);
+%constant unsigned int SIZEOF_SAVED_INFO = sizeof(dc_saved_info);
 %constant unsigned int SIZEOF_SAMPLER_OPTIONS = sizeof(dc_sampler_options);
 %constant unsigned int SIZEOF_TOPOLOGY = sizeof(dc_topology);
 
@@ -135,3 +161,4 @@ DCPY_WAITS(dc_cache_fill_allocate)
 %include "ddpcache/keys.h"
 %include "ddpcache/report.h"
 %include "ddpcache/sampler.h"
+%include "ddpcache/saving.h"

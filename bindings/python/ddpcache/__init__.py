@@ -58,7 +58,7 @@ from ._errors import (
     error_of,
 )
 from ._job import job_id
-from ._records import CacheEstimate, CacheInfo, CacheReport, CacheStats
+from ._records import CacheEstimate, CacheInfo, CacheReport, CacheStats, SavedInfo
 from ._sampler import Sampler, Topology, topology
 
 _ddpcache._connect(
@@ -101,6 +101,7 @@ __all__ = [
     "RecordError",
     "Sampler",
     "SamplerStateError",
+    "SavedInfo",
     "StateError",
     "SystemCallError",
     "ThreadError",

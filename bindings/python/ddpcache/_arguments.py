@@ -7,7 +7,10 @@ import re
 from fractions import Fraction
 from typing import Any
 
-from ._errors import RangeError
+from . import _ddpcache as core
+from . import raw
+from ._errors import RangeError, check
+from ._records import CHECKSUMS
 
 _UNITS: dict[str, int] = {
     "": 1,
@@ -60,3 +63,43 @@ def absolute_directory(directory: str | os.PathLike[str] | None) -> str | None:
     path = os.fspath(directory)
     # Absolute, so that a pickle, or a process that goes elsewhere, means the same. The C library refuses an empty one.
     return os.path.abspath(path) if path else path
+
+
+def check_fingerprint(fingerprint: Any) -> None:
+    if fingerprint is not None and (not isinstance(fingerprint, str) or not fingerprint or "\0" in fingerprint):
+        raise ValueError(f"a fingerprint is None or a str that is not empty and has no NUL, not {fingerprint!r}")
+    if fingerprint is not None and (size := len(fingerprint.encode())) > raw.DC_FINGERPRINT_BYTES_MAX:
+        raise RangeError(f"the fingerprint has {size} bytes, and may have {raw.DC_FINGERPRINT_BYTES_MAX}")
+
+
+def cache_options(
+    length: int,
+    capacity: int | str | None,
+    sample_bytes: int | None,
+    sample_bytes_max: int | str | None,
+    clients_max: int | None,
+    keep: bool,
+    partial: bool,
+    droppable: bool,
+    timeout: float,
+    checksums: str = "off",
+    keyed: bool = False,
+) -> raw.dc_cache_options:
+    options = raw.dc_cache_options()
+    check(raw.dc_cache_options_init(options, core.SIZEOF_CACHE_OPTIONS))
+    options.length = number("length", length, 1, raw.DC_LENGTH_MAX)
+    options.capacity_bytes = 0 if capacity is None else parse_bytes(capacity)
+    if capacity is not None and not options.capacity_bytes:
+        raise ValueError("capacity is at least 1 byte; None takes half of what is free")
+    options.sample_bytes = 0 if sample_bytes is None else parse_bytes(sample_bytes)
+    options.sample_bytes_max = 0 if sample_bytes_max is None else parse_bytes(sample_bytes_max)
+    options.clients_max = 0 if clients_max is None else number("clients_max", clients_max, 1, raw.DC_CLIENTS_MAX)
+    options.keep = int(bool(keep))
+    options.partial = int(bool(partial))
+    options.droppable = int(bool(droppable))
+    options.keyed = int(bool(keyed))
+    options.timeout_ns = timeout_ns(timeout)
+    if checksums not in CHECKSUMS:
+        raise ValueError(f"checksums is 'off', 'fill' or 'read', not {checksums!r}")
+    options.checksums = CHECKSUMS.index(checksums)
+    return options

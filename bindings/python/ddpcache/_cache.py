@@ -14,10 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _ddpcache as core
 from . import raw
-from ._arguments import absolute_directory, cache_name, number, parse_bytes, timeout_ns
+from ._arguments import absolute_directory, cache_name, cache_options, check_fingerprint, number, timeout_ns
 from ._errors import MismatchError, MissError, NotFoundError, RangeError, RecordError, StateError, check, error_of
 from ._job import job_id
-from ._records import CHECKSUMS, CacheEstimate, CacheInfo, CacheReport, CacheStats, record, sized
+from ._records import CacheEstimate, CacheInfo, CacheReport, CacheStats, record, sized
+from ._saving import Saving
 
 _OPEN_SECONDS = 10.0
 # What is one key, and not many.
@@ -34,40 +35,7 @@ class _Required:
 _REQUIRED: Any = _Required()
 
 
-def _options(
-    length: int,
-    capacity: int | str | None,
-    sample_bytes: int | None,
-    sample_bytes_max: int | str | None,
-    clients_max: int | None,
-    keep: bool,
-    partial: bool,
-    droppable: bool,
-    timeout: float,
-    checksums: str = "off",
-    keyed: bool = False,
-) -> raw.dc_cache_options:
-    options = raw.dc_cache_options()
-    check(raw.dc_cache_options_init(options, core.SIZEOF_CACHE_OPTIONS))
-    options.length = number("length", length, 1, raw.DC_LENGTH_MAX)
-    options.capacity_bytes = 0 if capacity is None else parse_bytes(capacity)
-    if capacity is not None and not options.capacity_bytes:
-        raise ValueError("capacity is at least 1 byte; None takes half of what is free")
-    options.sample_bytes = 0 if sample_bytes is None else parse_bytes(sample_bytes)
-    options.sample_bytes_max = 0 if sample_bytes_max is None else parse_bytes(sample_bytes_max)
-    options.clients_max = 0 if clients_max is None else number("clients_max", clients_max, 1, raw.DC_CLIENTS_MAX)
-    options.keep = int(bool(keep))
-    options.partial = int(bool(partial))
-    options.droppable = int(bool(droppable))
-    options.keyed = int(bool(keyed))
-    options.timeout_ns = timeout_ns(timeout)
-    if checksums not in CHECKSUMS:
-        raise ValueError(f"checksums is 'off', 'fill' or 'read', not {checksums!r}")
-    options.checksums = CHECKSUMS.index(checksums)
-    return options
-
-
-class Cache(core.Handle):
+class Cache(Saving):
     """A cache of decoded samples, in shared memory, one per machine: every process that opens its name shares it.
 
     ``Cache(name, length=n, fingerprint=text)`` opens the cache, or creates it; of any number of processes exactly one
@@ -163,7 +131,7 @@ class Cache(core.Handle):
             if length is None or fingerprint is _REQUIRED:
                 missing = "length" if length is None else "fingerprint (None says that the data have none)"
                 raise TypeError(f"to create a cache, give {missing} too; to attach to one, give its name alone")
-            options = _options(
+            options = cache_options(
                 length,
                 capacity,
                 sample_bytes,
@@ -177,14 +145,12 @@ class Cache(core.Handle):
                 keyed,
             )
             options.job_id = job_id()
-            if fingerprint is not None and (not isinstance(fingerprint, str) or not fingerprint or "\0" in fingerprint):
-                raise ValueError(
-                    f"a fingerprint is None or a str that is not empty and has no NUL, not {fingerprint!r}"
-                )
-            if fingerprint is not None and (size := len(fingerprint.encode())) > raw.DC_FINGERPRINT_BYTES_MAX:
-                raise RangeError(f"the fingerprint has {size} bytes, and may have {raw.DC_FINGERPRINT_BYTES_MAX}")
+            check_fingerprint(fingerprint)
             error = raw.dc_error()
             check(raw.dc_cache_open(name, self._directory, fingerprint, options, self, error), error)
+        self._opened()
+
+    def _opened(self) -> None:
         _open_caches.add(self)
 
     def _attach(self, timeout: float) -> None:
@@ -353,7 +319,7 @@ class Cache(core.Handle):
         will be opened with keyed=True.
         """
         size = number("sample_bytes", sample_bytes, 1, raw.DC_SAMPLE_BYTES_MAX)
-        options = _options(
+        options = cache_options(
             length, None, size if fixed else None, size, clients_max, False, False, False, 0, keyed=keyed
         )
         error = raw.dc_error()
@@ -411,7 +377,7 @@ def _reattach(cls: type[Cache], name: str, directory: str | None, uuid: str) -> 
     cache = cls.__new__(cls)
     cache._name, cache._directory = name, directory
     cache._attach(_OPEN_SECONDS)
-    _open_caches.add(cache)
+    cache._opened()
     found = cache.info.uuid
     if found != uuid:
         cache.close()

@@ -84,6 +84,29 @@ class CacheReport:
 
 
 @dataclasses.dataclass(frozen=True)
+class SavedInfo:
+    """What is in a saved file. Sizes in bytes; see dc_saved_info in saving.h."""
+
+    name: str  #: of the cache that was saved, and so what follows
+    uuid: str
+    fingerprint: str  #: "" where it had none
+    length: int  #: entries
+    capacity_bytes: int
+    sample_bytes: int
+    sample_bytes_max: int
+    droppable: bool
+    keyed: bool
+    keys: int  #: that have an index
+    samples: int  #: in the file
+    record_bytes: int  #: of all samples as stored
+    largest_bytes: int  #: of the largest one as stored
+    file_bytes: int
+    saved_unix_ns: int  #: when it was saved
+    library: str  #: version of the library that saved it
+    version: int  #: of the file's format
+
+
+@dataclasses.dataclass(frozen=True)
 class CacheEstimate:
     """What a cache for all of its samples takes. Sizes in bytes."""
 
