@@ -1,8 +1,14 @@
-// The `ddpcache` command: what caches there are, what is in them, and removing them.
+// The `ddpcache` command: what caches there are, what is in them, saving, restoring and removing them.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cinttypes>
+#include <csignal>
 #include <cstdio>
+#include <ctime>
 #include <ddpcache/ddpcache.hpp>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -77,6 +83,80 @@ void show(const std::string &name, const Place &place) {
               static_cast<double>(s.oldest_fill_age_ns) / 1e9);
 }
 
+volatile std::sig_atomic_t interrupted = 0;
+
+// How far it is, on a line that is written over, where somebody sees it. Ends at Ctrl-C.
+class ProgressLine {
+ public:
+  explicit ProgressLine(const char *verb) : verb_(verb) {
+    struct sigaction action = {};
+    action.sa_handler = [](int) { interrupted = 1; };
+    sigaction(SIGINT, &action, nullptr);
+  }
+  ~ProgressLine() {
+    if (shown_) std::fprintf(stderr, "\r\033[K");
+  }
+
+  bool operator()(std::uint64_t done, std::uint64_t total) {
+    if (isatty(STDERR_FILENO) && total > 0) {
+      const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin_;
+      std::fprintf(
+          stderr, "\r%s: %3.0f %% of %s, %s/s\033[K", verb_,
+          100 * static_cast<double>(done) / static_cast<double>(total), readable_bytes(total).c_str(),
+          readable_bytes(static_cast<std::uint64_t>(static_cast<double>(done) / (passed.count() + 1e-9))).c_str());
+      shown_ = true;
+    }
+    return interrupted == 0;
+  }
+
+ private:
+  const char *verb_;
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  bool shown_ = false;
+};
+
+void save(const std::string &name, const std::string &file, const Place &place) {
+  auto cache = ddpcache::Cache::attach(name, place.directory);
+  ProgressLine line("saving");
+  std::printf("saved %" PRId64 " samples\n", cache.save(file, std::ref(line)));
+}
+
+// Kept, since this process leaves it at once.
+void restore(const std::string &file, const std::string &name, std::uint64_t capacity_bytes, const Place &place) {
+  dc_saved_info saved = {};
+  saved.struct_size = sizeof saved;
+  dc_error error;
+  ddpcache::detail::check(dc_saved_info_get(file.c_str(), &saved, &error), error);
+  ddpcache::CacheOptions options(saved.length);
+  options.droppable = saved.droppable;
+  options.keyed = saved.keyed;
+  options.capacity_bytes = capacity_bytes;
+  options.keep = 1;
+  ProgressLine line("restoring");
+  const auto cache = ddpcache::Cache::restore(file, name, "", &options, place.directory, std::ref(line));
+  const bool created = cache.info().created != 0;
+  std::printf("%s: %" PRIu64 " of %" PRId64 " samples; kept until `ddpcache unlink %s`\n",
+              created ? "restored" : "it is there already", cache.stats().resident, saved.length, name.c_str());
+}
+
+void show_saved(const std::string &file) {
+  dc_saved_info i = {};
+  i.struct_size = sizeof i;
+  dc_error error;
+  ddpcache::detail::check(dc_saved_info_get(file.c_str(), &i, &error), error);
+  const std::time_t saved = static_cast<std::time_t>(i.saved_unix_ns / 1'000'000'000);
+  char time[32] = "";
+  std::tm parts = {};
+  if (gmtime_r(&saved, &parts)) std::strftime(time, sizeof time, "%Y-%m-%d %H:%M:%S UTC", &parts);
+  std::printf("name          %s\nuuid          %s\nfingerprint   %s\nsaved         %s, by ddpcache %s\n", i.name,
+              i.uuid, i.fingerprint, time, i.library);
+  std::printf("samples       %" PRId64 " of %" PRId64 ", with %s as stored, the largest %s\n", i.samples, i.length,
+              readable_bytes(i.record_bytes).c_str(), readable_bytes(i.largest_bytes).c_str());
+  if (i.keyed) std::printf("keys          %" PRIu64 "\n", i.keys);
+  std::printf("capacity      %s\nfile          %s, version %u\n", readable_bytes(i.capacity_bytes).c_str(),
+              readable_bytes(i.file_bytes).c_str(), i.version);
+}
+
 void check(const std::string &name, const Place &place) {
   const dc_cache_report r = ddpcache::Cache::attach(name, place.directory).check();
   std::printf("sound: %" PRIu64 " ready, %" PRIu64 " being filled, %" PRIu64 " orphaned, %" PRIu64 " bad; %" PRIu64
@@ -104,7 +184,7 @@ void remove_name(const std::string &name, const Place &place) {
 }  // namespace
 
 int main(int count, char **arguments) {
-  CLI::App app("Caches of decoded samples in shared memory: what there is, and removing it.");
+  CLI::App app("Caches of decoded samples in shared memory: what there is, saving, restoring and removing it.");
   Place place;
   std::string name;
   app.set_version_flag("--version", dc_version());
@@ -120,14 +200,32 @@ int main(int count, char **arguments) {
     sub->add_option("NAME", name, "the cache")->required();
     sub->callback([&, action] { action(name, place); });
   };
-  on_one("show", "options and counts of a cache that is in use or kept", show);
+  on_one("show", "options and counts of a cache that is in use or kept, or of a saved file: a path with a /",
+         [](const std::string &what, const Place &where) {
+           what.find('/') == std::string::npos ? show(what, where) : show_saved(what);
+         });
   on_one("check", "prove every invariant of a cache", check);
   on_one("unlink", "remove a cache's name; who has it open goes on with it", remove_name);
+  std::string file;
+  CLI::App *saving = app.add_subcommand("save", "write all samples of a cache that is in use or kept to a file");
+  saving->add_option("NAME", name, "the cache")->required();
+  saving->add_option("FILE", file, "the file; one that is there is replaced")->required();
+  saving->callback([&] { save(name, file, place); });
+  std::uint64_t capacity_bytes = 0;
+  CLI::App *restoring = app.add_subcommand("restore", "make a cache of a saved file, and keep it");
+  restoring->add_option("FILE", file, "the file")->required();
+  restoring->add_option("NAME", name, "the cache")->required();
+  restoring->add_option("--capacity", capacity_bytes, "of the cache, such as 8GiB; that of the saved one unless said")
+      ->transform(CLI::AsSizeValue(false));
+  restoring->callback([&] { restore(file, name, capacity_bytes, place); });
   try {
     app.parse(count, arguments);
     return 0;
   } catch (const CLI::ParseError &error) {
     return app.exit(error);
+  } catch (const ddpcache::Interrupted &) {
+    std::fprintf(stderr, "ddpcache: interrupted, nothing has changed\n");
+    return 130;
   } catch (const std::exception &error) {
     std::fprintf(stderr, "ddpcache: %s\n", error.what());
     return 1;

@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -154,6 +155,77 @@ def test_gc_removes_what_a_killed_process_left_and_nothing_else(name):
             holder.leave()
     finally:
         run(TOOL, "unlink", kept)
+
+
+def test_save_and_restore_bring_a_cache_back_under_another_name(name, tmp_path):
+    file, other = tmp_path / "saved", f"{name}-other"
+    with Holder(name) as holder:
+        assert run(TOOL, "save", name, file) == "saved 4 samples\n"
+        holder.leave()
+    try:
+        assert run(TOOL, "restore", file, other, "--capacity", "8MiB").startswith(
+            "restored: 4 of 10 samples; kept until"
+        )
+        assert listed(other).endswith(", 0 clients, kept")
+        assert run(TOOL, "restore", file, other).startswith("it is there already: 4 of 10 samples; kept until ")
+        with Holder(other) as holder:
+            holder.leave()
+    finally:
+        run(TOOL, "unlink", other)
+    facts = dict(re.split(r"\s{2,}", line, maxsplit=1) for line in run(TOOL, "show", file).splitlines())
+    assert (facts["name"], facts["fingerprint"], facts["capacity"]) == (name, "tool 1", "4 MiB")
+    assert re.fullmatch(r"4 of 10, with 4\.25 KiB as stored, the largest 1\.062 KiB", facts["samples"])
+    assert re.fullmatch(r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC, by ddpcache [\d.]+", facts["saved"])
+    file.write_bytes(file.read_bytes()[:-1])
+    for command in (["show", file], ["restore", file, other]):
+        status, sentence = refused(*command)
+        assert status == 1
+        assert re.fullmatch(rf"ddpcache: {file} has \d+ bytes, of \d+ that were saved\n", sentence)
+    assert not cache_file(other).exists()
+
+
+def test_progress_is_shown_on_a_terminal_only(name, tmp_path):
+    file = tmp_path / "saved"
+    with Holder(name):
+        result = subprocess.run([TOOL, "save", name, file], capture_output=True, text=True)
+        assert (result.stdout, result.stderr) == ("saved 4 samples\n", "")
+        terminal, end = os.openpty()
+        result = subprocess.run([TOOL, "save", name, file], stdout=PIPE, stderr=end, text=True)
+        os.close(end)
+        assert result.stdout == "saved 4 samples\n"
+        assert "saving: 100 % of" in os.read(terminal, 10_000).decode()
+        os.close(terminal)
+
+
+# Restores, and stands still when all is read but the cache has no name yet.
+RESTORER = """
+import sys, time, ddpcache
+
+def wait(done, total):
+    if done == total:
+        print("here", flush=True)
+        time.sleep(60)
+
+ddpcache.Cache.restore(sys.argv[1], sys.argv[2], progress=wait)
+"""
+
+
+def test_ctrl_c_ends_a_restore_that_waits_with_status_130(name, tmp_path):
+    file, other = tmp_path / "saved", f"{name}-other"
+    with Holder(name):
+        run(TOOL, "save", name, file)
+    with Popen([sys.executable, "-c", RESTORER, file, other], stdout=PIPE, text=True) as restorer:
+        try:
+            assert restorer.stdout.readline() == "here\n"
+            with Popen([TOOL, "restore", file, other], stdout=PIPE, stderr=PIPE, text=True) as waiter:
+                with pytest.raises(subprocess.TimeoutExpired):
+                    waiter.communicate(timeout=1)
+                waiter.send_signal(signal.SIGINT)
+                assert waiter.communicate(timeout=60) == ("", "ddpcache: interrupted, nothing has changed\n")
+                assert waiter.returncode == 130
+        finally:
+            restorer.kill()
+    assert not cache_file(other).exists()
 
 
 @pytest.mark.parametrize("command", ["show", "check", "unlink"])
