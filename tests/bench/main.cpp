@@ -13,6 +13,7 @@ int main(int count, char **arguments) {
       {"gather", bench::gather}, {"first-pass", bench::first_pass},
       {"fill", bench::fill},     {"checksums", bench::checksums},
       {"attach", bench::attach}, {"arena", bench::arena},
+      {"saving", bench::saving},
   };
   if (count == 4 && std::strcmp(arguments[1], "attach-once") == 0) {
     bench::attach_once(arguments[2], arguments[3]);

@@ -113,6 +113,7 @@ void first_pass();
 void first_pass_once(const char *name, const char *mode);
 void fill();
 void checksums();
+void saving();
 void attach();
 void arena();
 // The part of `attach` that runs in a process of its own: prints the CPU seconds of one attach.

@@ -36,6 +36,7 @@ TARGETS = {
     r"gather|read_batch": Target("throughput", 0.95),
     r"first pass .* \| its second": Target("throughput", 0.75),
     r"first pass .* \| a first": Target("none", 0),
+    r"save|restore": Target("throughput", 0.7),
     r"fill": Target("throughput", 0.9),
     r"attach": Target("value", 1),
     r"arena per live byte, 25,000": Target("value", 1.3),
