@@ -24,6 +24,13 @@ with ddpcache.Cache(sys.argv[1], length=10, fingerprint="tool 1", capacity="4MiB
     print([int(cache[index][0]) for index in range(4)])
 """
 
+# Takes over a kept cache of the same kind, and shows what it has.
+READER = """
+import sys, ddpcache
+with ddpcache.Cache(sys.argv[1], length=10, fingerprint="tool 1") as cache:
+    print([int(cache[index][0]) for index in range(4)])
+"""
+
 
 @pytest.fixture
 def name(request):
@@ -168,8 +175,8 @@ def test_save_and_restore_bring_a_cache_back_under_another_name(name, tmp_path):
         )
         assert listed(other).endswith(", 0 clients, kept")
         assert run(TOOL, "restore", file, other).startswith("it is there already: 4 of 10 samples; kept until ")
-        with Holder(other) as holder:
-            holder.leave()
+        assert run(TOOL, "check", other).startswith("sound: 4 ready, ")
+        assert run(sys.executable, "-c", READER, other) == "[0, 1, 2, 3]\n"
     finally:
         run(TOOL, "unlink", other)
     facts = dict(re.split(r"\s{2,}", line, maxsplit=1) for line in run(TOOL, "show", file).splitlines())
