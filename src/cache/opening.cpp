@@ -126,7 +126,9 @@ class Opening {
   Status create(Cache **cache) {
     std::unique_ptr<Cache> opened(new Cache);
     Descriptor file;
-    const Birth birth = {*born_, name_, fingerprint_, directory_, subject_};
+    dc_cache_options born = content_ ? *born_ : *options_;
+    born.checksums = options_->checksums;  // part of the identity, whatever raised it
+    const Birth birth = {born, name_, fingerprint_, directory_, subject_};
     if (Status status = make_file(birth, &file, &opened->segment_); !status.ok()) return status;
     opened->origin_.created = true;
     if (Status status = enter(*opened, std::move(file)); !status.ok()) return status;
@@ -186,7 +188,7 @@ class Opening {
   const std::string name_;
   const std::string fingerprint_;
   const dc_cache_options *options_;  // nullptr: only attach
-  const dc_cache_options *born_ = options_;
+  const dc_cache_options *born_ = nullptr;  // where there is content
   Content *content_ = nullptr;
   bool has_turn_ = false;
   const int64_t timeout_ns_;
