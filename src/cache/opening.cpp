@@ -187,7 +187,7 @@ class Opening {
 
   const std::string name_;
   const std::string fingerprint_;
-  const dc_cache_options *options_;  // nullptr: only attach
+  const dc_cache_options *options_;         // nullptr: only attach
   const dc_cache_options *born_ = nullptr;  // where there is content
   Content *content_ = nullptr;
   bool has_turn_ = false;
