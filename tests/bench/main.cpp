@@ -9,10 +9,15 @@ int main(int count, char **arguments) {
     void (*run)();
   };
   constexpr Row kRows[] = {
-      {"hit", bench::hit},       {"batch", bench::read_batch},
-      {"gather", bench::gather}, {"first-pass", bench::first_pass},
-      {"fill", bench::fill},     {"checksums", bench::checksums},
-      {"attach", bench::attach}, {"arena", bench::arena},
+      {"hit", bench::hit},
+      {"batch", bench::read_batch},
+      {"gather", bench::gather},
+      {"first-pass", bench::first_pass},
+      {"fill", bench::fill},
+      {"checksums", bench::checksums},
+      {"attach", bench::attach},
+      {"arena", bench::arena},
+      {"sampler-cost", bench::sampler_cost},
       {"saving", bench::saving},
   };
   if (count == 4 && std::strcmp(arguments[1], "attach-once") == 0) {

@@ -1,4 +1,4 @@
-"""One epoch's NODE order, all ranks' parts of it read by this one core, against torch.randperm of the same length."""
+"""One epoch's NODE order, all ranks' parts of it read by this one core, against permutations of the same length."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from support import measure, seconds
+from support import ROUNDS, measure, seconds
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "support"))
@@ -19,6 +19,8 @@ from sampler_library import NODE, PAD, Sampler, load  # noqa: E402
 LENGTHS = {"10^7": 10**7, "2^23+1": 2**23 + 1}
 NODES_AND_RANKS = [(1, 1), (1, 4), (4, 1), (4, 4)]
 RANKS_MAX = 16
+# Read by one rank; the longest takes its peers ten seconds a round.
+WHOLE = {"10^6": (10**6, ROUNDS), "10^7": (10**7, ROUNDS), "10^8": (10**8, 2)}
 
 
 def randperm(length: int) -> Callable[[], float]:
@@ -31,6 +33,11 @@ def randperm(length: int) -> Callable[[], float]:
         torch.randperm(length, generator=generator, out=order)
 
     return lambda: seconds(draw) * 1e3
+
+
+def numpy_permutation(length: int) -> Callable[[], float]:
+    generator = np.random.default_rng(1)
+    return lambda: seconds(lambda: generator.permutation(length)) * 1e3
 
 
 def node_order(library: ctypes.CDLL, length: int, nodes: int, ranks: int, memory: np.ndarray) -> Callable[[], float]:
@@ -67,6 +74,10 @@ def node_order(library: ctypes.CDLL, length: int, nodes: int, ranks: int, memory
     return lambda: seconds(read) * 1e3
 
 
+def nanoseconds_an_index(milliseconds: Callable[[], float], length: int) -> Callable[[], float]:
+    return lambda: milliseconds() * 1e6 / length
+
+
 def main() -> None:
     torch.set_num_threads(1)
     library = load(str(ROOT / "build" / "install" / "lib" / "libddpcache.so"))
@@ -76,6 +87,15 @@ def main() -> None:
             sides = {"ddpcache": node_order(library, length, nodes, ranks, memory), "torch.randperm": randperm(length)}
             row = f"NODE order of {label}, {nodes} node{'s' if nodes > 1 else ''} of {ranks}"
             measure(row, "ms", sides, {"length": length, "nodes": nodes, "ranks of a node": ranks})
+    for label, (length, rounds) in WHOLE.items():
+        memory = np.zeros(length, dtype=np.int64)
+        sides = {
+            "ddpcache": node_order(library, length, 1, 1, memory),
+            "torch.randperm": randperm(length),
+            "NumPy's permutation": numpy_permutation(length),
+        }
+        each = {name: nanoseconds_an_index(side, length) for name, side in sides.items()}
+        measure(f"NODE read of {label}", "ns an index", each, {"length": length}, rounds)
 
 
 if __name__ == "__main__":

@@ -71,11 +71,11 @@ void print_row(const std::string &row, const std::string &unit, const std::vecto
 }
 
 void measure(const std::string &row, const std::string &unit, const std::vector<Side> &sides,
-             const std::vector<std::pair<std::string, std::string>> &facts) {
+             const std::vector<std::pair<std::string, std::string>> &facts, int rounds) {
   std::vector<std::string> names;
   for (const Side &side : sides) names.push_back(side.name);
   std::vector<std::vector<double>> values(sides.size());
-  for (int round = -1; round < kRounds; ++round) {
+  for (int round = -1; round < rounds; ++round) {
     for (size_t turn = 0; turn < sides.size(); ++turn) {
       const size_t side = (turn + static_cast<size_t>(round + 1)) % sides.size();
       const double value = sides[side].run();

@@ -44,10 +44,10 @@ void print_row(const std::string &row, const std::string &unit, const std::vecto
                const std::vector<std::vector<double>> &values,
                const std::vector<std::pair<std::string, std::string>> &facts);
 
-// Runs all sides in turn, kRounds times after one round that is thrown away, and each round beginning with the next side,
-// and prints the row.
+// Runs all sides in turn, `rounds` times after one round that is thrown away, and each round beginning with the next
+// side, and prints the row.
 void measure(const std::string &row, const std::string &unit, const std::vector<Side> &sides,
-             const std::vector<std::pair<std::string, std::string>> &facts);
+             const std::vector<std::pair<std::string, std::string>> &facts, int rounds = kRounds);
 
 // A cache with a name of this process's own, gone when the object is.
 class Cache {
@@ -116,6 +116,7 @@ void checksums();
 void saving();
 void attach();
 void arena();
+void sampler_cost();
 // The part of `attach` that runs in a process of its own: prints the CPU seconds of one attach.
 void attach_once(const char *name, const char *directory);
 

@@ -17,11 +17,13 @@ def seconds(body: Callable[[], object]) -> float:
     return (time.clock_gettime_ns(CLOCK) - begin) / 1e9
 
 
-def measure(row: str, unit: str, sides: dict[str, Callable[[], float]], facts: dict[str, object]) -> None:
-    """Runs all sides in turn, ROUNDS times after one round that is thrown away, each round beginning with the next."""
+def measure(
+    row: str, unit: str, sides: dict[str, Callable[[], float]], facts: dict[str, object], rounds: int = ROUNDS
+) -> None:
+    """Runs all sides in turn, `rounds` times after one that is thrown away, each round beginning with the next side."""
     values: dict[str, list[float]] = {name: [] for name in sides}
     names = list(sides)
-    for number in range(-1, ROUNDS):
+    for number in range(-1, rounds):
         first = (number + 1) % len(names)
         for name in names[first:] + names[:first]:
             value = sides[name]()

@@ -45,6 +45,12 @@ TARGETS = {
     r"NumPy view \| Manager": Target("speed-up", 100),
     r"torch view \| stocaching": Target("speed-up", 2.5),
     r"torch view \| Manager": Target("speed-up", 300),
+    r"and an index, 10\^12": Target("cost", 3),
+    r"sampler memory": Target("cost", 1.1),
+    r"an eighth of": Target("cost", 0.15),
+    r"NODE read of .* \| torch": Target("speed-up", 12),
+    r"NODE read of .* \| NumPy": Target("speed-up", 5),
+    r"NODE read of .* \| std::shuffle": Target("speed-up", 3),
     r"NODE order of .*, 1 node": Target("speed-up", 12),
     r"NODE order of .*, 4 nodes": Target("speed-up", 7),
 }
