@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from . import _ddpcache as core
 from . import raw
 from ._errors import RangeError, check
 from ._records import CHECKSUMS
+
+KEY_TYPES = (str, bytes, int, tuple, os.PathLike, np.integer)
+"""What is one key, and not many."""
 
 _UNITS: dict[str, int] = {
     "": 1,
@@ -103,3 +110,25 @@ def cache_options(
         raise ValueError(f"checksums is 'off', 'fill' or 'read', not {checksums!r}")
     options.checksums = CHECKSUMS.index(checksums)
     return options
+
+
+def indices_of(indices: ArrayLike) -> NDArray[np.int64]:
+    """A batch of indices, which may be beyond the cache."""
+    found = np.asarray(indices)
+    if found.ndim == 1 and found.dtype.kind in "Of":
+        # What NumPy makes of integers that it has no type for.
+        for index in np.asarray(indices, dtype=object):
+            if isinstance(index, int) and not -(2**63) <= index < 2**63:
+                raise RangeError(f"index {index} is beyond every cache")
+    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+        raise TypeError(f"indices are a sequence of integers, not of {found.dtype} and {found.ndim} dimensions")
+    if found.dtype == np.uint64 and found.size and int(found.max()) > raw.DC_LENGTH_MAX:
+        raise RangeError(f"index {found.max()} is beyond every cache")
+    return np.ascontiguousarray(found, dtype=np.int64)
+
+
+def keys_of(keys: Any) -> Sequence[Any]:
+    """A batch of keys."""
+    if isinstance(keys, KEY_TYPES):
+        raise TypeError(f"a batch is a list of keys, not the key {keys!r}")
+    return keys if isinstance(keys, list) else list(keys)

@@ -10,19 +10,28 @@ from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from . import _ddpcache as core
 from . import raw
-from ._arguments import absolute_directory, cache_name, cache_options, check_fingerprint, number, timeout_ns
-from ._errors import MismatchError, MissError, NotFoundError, RangeError, RecordError, StateError, check, error_of
+from ._arguments import (
+    KEY_TYPES,
+    absolute_directory,
+    cache_name,
+    cache_options,
+    check_fingerprint,
+    indices_of,
+    keys_of,
+    number,
+    timeout_ns,
+)
+from ._batches import Batches
+from ._errors import MismatchError, NotFoundError, RangeError, StateError, check, error_of
 from ._job import job_id
 from ._records import CacheEstimate, CacheInfo, CacheReport, CacheStats, record, sized
 from ._saving import Saving
 
 _OPEN_SECONDS = 10.0
-# What is one key, and not many.
-_KEY_TYPES = (str, bytes, int, tuple, os.PathLike, np.integer)
 
 
 class _Required:
@@ -35,7 +44,7 @@ class _Required:
 _REQUIRED: Any = _Required()
 
 
-class Cache(Saving):
+class Cache(Batches, Saving):
     """A cache of decoded samples, in shared memory, one per machine: every process that opens its name shares it.
 
     ``Cache(name, length=n, fingerprint=text)`` opens the cache, or creates it; of any number of processes exactly one
@@ -85,6 +94,7 @@ class Cache(Saving):
             16 bytes more.
         clients_max: processes that may be attached at one time, 1 to 4,095; None: 1,024.
         timeout: seconds to wait for the lock under which names are made, from 0 on.
+        populate: calls populate(), for a first pass with few page faults.
 
     Raises, when opening: TypeError, ValueError for arguments; NotFoundError (a FileNotFoundError) when attaching;
     MismatchError and FingerprintError (ValueErrors) where the cache in use is another; NoSpaceError (a MemoryError);
@@ -112,6 +122,7 @@ class Cache(Saving):
         keyed: bool = False,
         clients_max: int | None = None,
         timeout: float = _OPEN_SECONDS,
+        populate: bool = False,
     ) -> None:
         self._name = cache_name(name)
         self._directory = absolute_directory(directory)
@@ -149,6 +160,8 @@ class Cache(Saving):
             error = raw.dc_error()
             check(raw.dc_cache_open(name, self._directory, fingerprint, options, self, error), error)
         self._opened()
+        if populate:
+            self.populate()
 
     def _opened(self) -> None:
         _open_caches.add(self)
@@ -216,10 +229,10 @@ class Cache(Saving):
         indices that are no integers, UnsupportedError for a cache that is not droppable. Never blocks.
         """
         if self.keyed:
-            wanted = self._known(_keys([indices] if isinstance(indices, _KEY_TYPES) else indices))
+            wanted = self._known(keys_of([indices] if isinstance(indices, KEY_TYPES) else indices))
             wanted = wanted[wanted >= 0]
         else:
-            wanted = _indices(indices if np.ndim(indices) else [indices])
+            wanted = indices_of(indices if np.ndim(indices) else [indices])
         status, removed = raw.dc_cache_remove_batch(self, wanted, wanted.size)
         if status == raw.DC_ERROR_RANGE:
             outside = wanted[(wanted < 0) | (wanted >= len(self))].tolist()
@@ -230,84 +243,10 @@ class Cache(Saving):
         """Removes all samples there are; how many. Fills under way go on. Never blocks. Raises UnsupportedError."""
         return _removed(*raw.dc_cache_clear(self))
 
-    def read_batch(self, indices: Any, out: Any = None, threads: int = 1, *, array: int = 0) -> Any:
-        """Copies many samples of one shape into one array, one after the other.
-
-        Args:
-            indices: integers 0..len-1, or a list of keys in a keyed cache; in any order, repeats allowed.
-            out: a writable C-contiguous array (or CPU tensor) of the samples' dtype and shape (len(indices), *shape of
-                a sample), which is then returned; None: a new NumPy array.
-            threads: native threads to copy with, 1 to 64.
-            array: which array of each sample, for samples of several: 0 is the first.
-
-        Raises MissError (a KeyError) where a sample is not in the cache, RecordError (a ValueError) where one has
-        another size or no such array, RangeError (an IndexError); `out` then holds those that could be copied.
-        RecordError, with nothing copied, where `out` is not like the first sample. Runs without the GIL, and never
-        blocks. The look at the first sample counts as one hit more.
-        """
-        names = _keys(indices) if self.keyed else _indices(indices)
-        wanted = self._known(names) if self.keyed else names
-        threads = number("threads", threads, 1, 64)
-        array = number("array", array, 0, raw.DC_ARRAYS_MAX - 1)
-        if out is None and wanted.size == 0:
-            raise ValueError("an empty batch has no shape: give `out`, or at least one index")
-        if out is None and self.keyed and wanted[0] < 0:
-            raise MissError(f"the sample of the key {names[0]!r}, which says the batch's shape, is not in the cache")
-        target = self._new_batch(wanted, array) if out is None else _batch_memory(out)
-        if out is not None and wanted.size:
-            self._compare_batch(target, wanted, array)
-        sample_bytes, rest = divmod(target.nbytes, max(1, wanted.size))
-        if rest or (target.ndim and target.shape[0] != wanted.size):
-            raise ValueError(f"out has shape {target.shape}, but there are {wanted.size} samples")
-        statuses = np.zeros(wanted.size, dtype=np.int32)
-        status = raw.dc_cache_read_batch(self, wanted, wanted.size, array, target, sample_bytes, statuses, threads)
-        if self.keyed and (wanted < 0).any():
-            statuses[wanted < 0] = raw.DC_MISS
-            status = min(int(statuses.min()), raw.DC_OK) or raw.DC_MISS
-        if status != raw.DC_OK:
-            self._raise_batch(status, names, statuses, sample_bytes)
-        return target if out is None else out
-
-    def _new_batch(self, wanted: NDArray[np.int64], array: int) -> NDArray[Any]:
-        """Room for the batch, as large as its first sample says."""
-        view = self._array(int(wanted[0]), array)
-        return np.empty((wanted.size, *view.shape), dtype=view.dtype)
-
-    def _compare_batch(self, target: NDArray[Any], wanted: NDArray[np.int64], array: int) -> None:
-        """Refuses a batch's memory that is not like its first sample, where that is in the cache."""
-        first = int(wanted[0])
-        if raw.dc_cache_contains(self, first) != raw.DC_OK:
-            return
-        try:
-            view = self._array(first, array)
-        except MissError:  # removed meanwhile
-            return
-        shape = (wanted.size, *view.shape)
-        if target.dtype != view.dtype or target.shape != shape:
-            raise RecordError(
-                f"out is {target.dtype} of shape {target.shape}, but {wanted.size} samples like index {first} take "
-                f"{view.dtype} of shape {shape}"
-            )
-
     def _known(self, keys: Sequence[Any]) -> NDArray[np.int64]:
         """The indices of keys; -1 for one that has none."""
         found = (self.lookup(key) for key in keys)
         return np.fromiter((-1 if index is None else index for index in found), np.int64, len(keys))
-
-    def _raise_batch(
-        self, status: int, names: Sequence[Any] | NDArray[Any], statuses: NDArray[np.int32], sample_bytes: int
-    ) -> None:
-        failed = [names[i] for i in np.flatnonzero(statuses == status)]
-        kind = "keys" if self.keyed else "indices"
-        shown = f"{len(failed)} of {len(names)} samples: {kind} {', '.join(map(str, failed[:8]))}"
-        shown += ", ..." if len(failed) > 8 else ""
-        if status == raw.DC_MISS:
-            raise MissError(f"not in the cache: {shown}")
-        if status == raw.DC_ERROR_RANGE:
-            raise RangeError(f"not in 0..{len(self) - 1}: {shown}")
-        if status == raw.DC_ERROR_RECORD:
-            raise RecordError(f"not of {sample_bytes} bytes, or without such an array: {shown}")
-        check(status)
 
     @staticmethod
     def estimate(
@@ -387,42 +326,11 @@ def _reattach(cls: type[Cache], name: str, directory: str | None, uuid: str) -> 
     return cache
 
 
-def _indices(indices: ArrayLike) -> NDArray[np.int64]:
-    found = np.asarray(indices)
-    if found.ndim == 1 and found.dtype.kind in "Of":
-        # What NumPy makes of integers that it has no type for.
-        for index in np.asarray(indices, dtype=object):
-            if isinstance(index, int) and not -(2**63) <= index < 2**63:
-                raise RangeError(f"index {index} is beyond every cache")
-    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
-        raise TypeError(f"indices are a sequence of integers, not of {found.dtype} and {found.ndim} dimensions")
-    if found.dtype == np.uint64 and found.size and int(found.max()) > raw.DC_LENGTH_MAX:
-        raise RangeError(f"index {found.max()} is beyond every cache")
-    return np.ascontiguousarray(found, dtype=np.int64)
-
-
-def _keys(keys: Any) -> Sequence[Any]:
-    """A batch of keys."""
-    if isinstance(keys, _KEY_TYPES):
-        raise TypeError(f"a batch is a list of keys, not the key {keys!r}")
-    return keys if isinstance(keys, list) else list(keys)
-
-
 def _removed(status: int, removed: int) -> int:
     if status == raw.DC_ERROR_UNSUPPORTED:
         raise error_of(status, core.NOT_DROPPABLE)
     check(status)
     return removed
-
-
-def _batch_memory(out: Any) -> NDArray[Any]:
-    """The array whose memory `out` is."""
-    target = out if isinstance(out, np.ndarray) else np.asarray(out)
-    if target is not out and not np.may_share_memory(target, np.asarray(out)):
-        raise TypeError(f"out is an array or a CPU tensor, not {out!r}")
-    if not (target.flags.writeable and target.flags.c_contiguous):
-        raise ValueError("out must be writable and contiguous in C order")
-    return target
 
 
 # A cache that is still open when the interpreter ends is closed then, so that the last client removes it.

@@ -39,7 +39,7 @@ Array = tuple[Any, int, int, tuple[int, ...], str]
 Plan = tuple[Any, ...]
 
 _NUMPY_CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
-_TORCH_CODES = {
+TORCH_CODES = {
     **{f"int{bits}": (0, bits) for bits in (8, 16, 32, 64)},
     **{f"uint{bits}": (1, bits) for bits in (8, 16, 32, 64)},
     **{f"float{bits}": (2, bits) for bits in (16, 32, 64)},
@@ -108,14 +108,14 @@ class _Flattener:
     def tensor(self, torch: Any, value: Any, path: str) -> Any:
         dtype = str(value.dtype).removeprefix("torch.")
         plain_type = type(value) is torch.Tensor and value.layout is torch.strided and not value.is_meta
-        if not plain_type or dtype not in _TORCH_CODES:
+        if not plain_type or dtype not in TORCH_CODES:
             raise TypeError(
                 f"{_place(path)} is a {type(value).__name__} of {value.dtype}, {value.layout} on {value.device}, which "
                 "a cache cannot hold: it takes plain dense torch.Tensor objects of numbers and bool"
             )
         plain = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
         data = plain.reshape(-1).view(torch.uint8).numpy()
-        return ["tensor", self.add(data, *_TORCH_CODES[dtype], tuple(plain.shape), path)]
+        return ["tensor", self.add(data, *TORCH_CODES[dtype], tuple(plain.shape), path)]
 
     def sequence(self, values: Sequence[Any], path: str) -> Any:
         kind = "tuple" if type(values) is tuple else "list"
@@ -187,8 +187,8 @@ def _encode_key(key: Any, path: str) -> Any:
     raise TypeError(f"{_place(path)} has the key {key!r}; keys are str, int, float, bool, None and tuples of them")
 
 
-def _decode_key(key: Any) -> Any:
-    return tuple(map(_decode_key, key)) if isinstance(key, list) else key
+def decode_key(key: Any) -> Any:
+    return tuple(map(decode_key, key)) if isinstance(key, list) else key
 
 
 def _dump(**content: Any) -> str:
@@ -260,16 +260,16 @@ def _plan(node: Any) -> Plan:
     if kind == "tuple":
         return (core.PLAN_TUPLE, plans)
     if kind == "dict":
-        keys = tuple(map(_decode_key, rest[0]))
+        keys = tuple(map(decode_key, rest[0]))
         if len(keys) != len(plans):
             raise ValueError(f"{len(keys)} keys for {len(plans)} values")
         return (core.PLAN_DICT, plans, keys)
     if kind == "named":
-        return (core.PLAN_CALL, plans, _named_class(rest[0])._make)
+        return (core.PLAN_CALL, plans, named_class(rest[0])._make)
     raise ValueError(f"unknown kind {kind!r}")
 
 
-def _named_class(path: str) -> Any:
+def named_class(path: str) -> Any:
     module, _, qualname = path.partition(":")
     found: Any = importlib.import_module(module)
     for name in qualname.split("."):

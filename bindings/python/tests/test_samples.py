@@ -303,7 +303,7 @@ def test_a_foreign_or_damaged_structure_is_an_error_and_no_crash(cache, store_in
         assert str(error)
     else:
         assert structure.count(b"[") == 500 and isinstance(found, list)
-    assert cache.read_batch([1]).tolist() == [[97, 98, 99]]
+    assert cache.read_batch([1], array=0).tolist() == [[97, 98, 99]]
 
 
 def nested(children: st.SearchStrategy) -> st.SearchStrategy:

@@ -14,7 +14,7 @@ import pytest
 import torch
 from ddpcache import _samples
 
-DTYPES = [getattr(torch, name) for name in _samples._TORCH_CODES]
+DTYPES = [getattr(torch, name) for name in _samples.TORCH_CODES]
 
 
 def tensor(dtype: torch.dtype, shape: tuple[int, ...] = (2, 3)) -> torch.Tensor:

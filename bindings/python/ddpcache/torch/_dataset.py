@@ -17,6 +17,7 @@ from torch.utils.data import Dataset, IterableDataset
 from .. import Cache, FingerprintError, MismatchError, RangeError, job_id
 from .._samples import flatten
 from ._copies import private_copies
+from ._workers import has_idle_core
 
 _RESIDENCY_PAGE = 1 << 20
 _MISSING = object()
@@ -93,6 +94,9 @@ class CachedDataset(Dataset[Any]):
             index with a digest of what `fingerprint` looks at: data sets and subsets that differ in that share no
             sample, and those that differ in their files only need `version`. Spawned workers get it by pickle.
         capacity: with a name: memory for samples, in bytes or as "8GiB"; None: half of what is free.
+        populate: a process calls Cache.populate when it first reads, so that its first pass has few page faults. None:
+            in data-loader workers that have a core to spare, that is, where the process may run on more cores than
+            there are ranks and workers on its node.
 
     Indices are 0 to len-1, or count from the end where they are negative, else it is RangeError (an IndexError).
     Waits for up to 60 s where another process is decoding a sample, and then decodes it itself.
@@ -114,6 +118,7 @@ class CachedDataset(Dataset[Any]):
         version: str = "",
         key: Callable[[int], Any] | None = None,
         capacity: int | str | None = None,
+        populate: bool | None = None,
     ) -> None:
         if isinstance(dataset, IterableDataset) or not (
             hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
@@ -138,6 +143,8 @@ class CachedDataset(Dataset[Any]):
         self.transform = transform
         self.key = key
         self.copy = bool(copy)
+        self.populate = populate
+        self._populated_in = 0  # the last process that did
         self._claims: list[tuple[str, _Holder]] = []
         # A notebook cell that is run again after `del` has nobody who could call close.
         weakref.finalize(self, _give_up, self._claims).atexit = False
@@ -231,6 +238,8 @@ class CachedDataset(Dataset[Any]):
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         """A batch of samples, as DataLoader asks for it. Their copies are made at once, in one piece of memory."""
+        if self._populated_in != os.getpid():
+            self._populate()
         load, decode = self.cache.get_or_load, self._decode
         if self.cache.keyed:
             samples = [
@@ -242,6 +251,11 @@ class CachedDataset(Dataset[Any]):
         if self.copy:
             samples = private_copies(samples)
         return samples if self.transform is None else [self.transform(sample) for sample in samples]
+
+    def _populate(self) -> None:
+        self._populated_in = os.getpid()
+        if has_idle_core() if self.populate is None else self.populate:
+            self.cache.populate()
 
     def _position(self, index: int) -> int:
         length, position = len(self), integer(index)
