@@ -239,7 +239,7 @@ def test_keys_that_are_missing_do_not_stop_those_that_are_there(keyed):
     with pytest.raises(ddpcache.MissError, match="2 of 3 samples: keys x, y"):
         keyed.read_batch(["x", "a", "y"], out)
     assert (out[:, 0] == [0, 1, 0]).all()
-    with pytest.raises(ddpcache.MissError, match="the key 'x'"):
+    with pytest.raises(ddpcache.MissError, match="1 of 2 samples: keys x"):
         keyed.read_batch(["x", "a"])
     assert keyed.info.keys == 1
 
