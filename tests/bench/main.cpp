@@ -18,6 +18,7 @@ int main(int count, char **arguments) {
       {"attach", bench::attach},
       {"arena", bench::arena},
       {"sampler-cost", bench::sampler_cost},
+      {"fraction", bench::fraction},
       {"saving", bench::saving},
   };
   if (count == 4 && std::strcmp(arguments[1], "attach-once") == 0) {
