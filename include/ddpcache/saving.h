@@ -87,7 +87,7 @@ DC_API int32_t dc_cache_save(dc_cache *cache, const char *path, dc_progress prog
  *          file; DC_ERROR_NO_SPACE where machine or capacity have too little room for the samples; DC_ERROR_TOO_LARGE
  *          where sample_bytes_max is too small for one; DC_ERROR_LOCKED with how far the other had come; and as
  *          dc_cache_open.
- *  Blocks for as long as reading the file takes, here or in the process that does it. Needs 4 MiB of memory beside the
+ *  Blocks for as long as reading the file takes, here or in the process that does it. Needs little memory beside the
  *  cache. A signal does no harm; one that arrives while it waits makes it call progress at once. @since 0.1 */
 DC_API int32_t dc_cache_restore(const char *path, const char *name, const char *directory, const char *fingerprint,
                                 const dc_cache_options *options, dc_progress progress, void *user, dc_cache **cache,

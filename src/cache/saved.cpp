@@ -20,9 +20,13 @@ namespace ddpcache {
 namespace {
 
 constexpr char kMagic[8] = {'d', 'd', 'p', 's', 'a', 'v', 'e', 'd'};
-constexpr uint64_t kBufferBytes = uint64_t{4} << 20;
+// Large writes, as disks and networks like them. Reads are made large by the kernel, which reads ahead; what is copied
+// twice had better be small enough for a core's own cache.
+constexpr uint64_t kWriteBufferBytes = uint64_t{4} << 20;
+constexpr uint64_t kReadBufferBytes = uint64_t{64} << 10;
 // From this size on, bytes go past the buffer.
-constexpr uint64_t kDirectBytes = uint64_t{1} << 20;
+constexpr uint64_t kDirectWriteBytes = uint64_t{1} << 20;
+constexpr uint64_t kDirectReadBytes = kReadBufferBytes / 2;
 // In which the disk is kept at work.
 constexpr uint64_t kWindowBytes = uint64_t{64} << 20;
 constexpr int64_t kAskNs = 100'000'000;
@@ -148,22 +152,22 @@ Status Progress::now(uint64_t done_bytes, uint64_t total_bytes) {
 }
 
 SavedWriter::SavedWriter(int fd, std::string path)
-    : fd_(fd), path_(std::move(path)), buffer_(new uint8_t[kBufferBytes]) {}
+    : fd_(fd), path_(std::move(path)), buffer_(new uint8_t[kWriteBufferBytes]) {}
 
 Status SavedWriter::append(const void *bytes, uint64_t count) {
   const uint8_t *from = static_cast<const uint8_t *>(bytes);
-  if (count >= kDirectBytes) {
+  if (count >= kDirectWriteBytes) {
     if (Status status = flush(); !status.ok()) return status;
     return write(from, count);
   }
   while (count > 0) {
-    const uint64_t part = std::min(count, kBufferBytes - buffered_);
+    const uint64_t part = std::min(count, kWriteBufferBytes - buffered_);
     std::memcpy(buffer_.get() + buffered_, from, part);
     buffered_ += part;
     position_ += part;
     from += part;
     count -= part;
-    if (buffered_ < kBufferBytes) continue;
+    if (buffered_ < kWriteBufferBytes) continue;
     if (Status status = flush(); !status.ok()) return status;
   }
   return {};
@@ -216,7 +220,7 @@ Status SavedWriter::write_at(uint64_t offset, const void *bytes, uint64_t count)
 }
 
 SavedReader::SavedReader(int fd, std::string path, uint64_t file_bytes)
-    : fd_(fd), path_(std::move(path)), file_bytes_(file_bytes), buffer_(new uint8_t[kBufferBytes]) {}
+    : fd_(fd), path_(std::move(path)), file_bytes_(file_bytes), buffer_(new uint8_t[kReadBufferBytes]) {}
 
 Status SavedReader::read(void *bytes, uint64_t count) {
   uint8_t *to = static_cast<uint8_t *>(bytes);
@@ -234,13 +238,13 @@ Status SavedReader::read(void *bytes, uint64_t count) {
       count -= part;
       continue;
     }
-    if (count >= kDirectBytes) {
+    if (count >= kDirectReadBytes) {
       if (Status status = fetch(to, count, position_); !status.ok()) return status;
       position_ += count;
       return {};
     }
     buffer_begin_ = position_;
-    buffered_ = std::min(kBufferBytes, left());
+    buffered_ = std::min(kReadBufferBytes, left());
     if (Status status = fetch(buffer_.get(), buffered_, buffer_begin_); !status.ok()) {
       buffered_ = 0;
       return status;

@@ -67,6 +67,16 @@ double restore(const File &file) {
   return file.gigabytes() / passed;
 }
 
+double fill_once(const uint8_t *sample) {
+  Cache cache(options_for(kSamples, kSampleBytes));
+  const double passed = seconds([&] {
+    for (int64_t i = 0; i < kSamples; ++i) {
+      cache.fill(i, kSampleBytes, [&](uint8_t *data) { std::memcpy(data, sample, kSampleBytes); });
+    }
+  });
+  return static_cast<double>(kSamples) * kSampleBytes / 1e9 / passed;
+}
+
 double copy_once(const File &from) {
   const File to("copy");
   const double passed = seconds([&] { copy(from.path(), to.path()); });
@@ -88,7 +98,10 @@ void saving() {
   measure("save, 150 KB", "GB/s",
           {{"ddpcache", [&] { return save(cache); }}, {"cp of the file", [&] { return copy_once(file); }}}, facts);
   measure("restore, 150 KB", "GB/s",
-          {{"ddpcache", [&] { return restore(file); }}, {"cp of the file", [&] { return copy_once(file); }}}, facts);
+          {{"ddpcache", [&] { return restore(file); }},
+           {"fills from memory", [&] { return fill_once(sample.data()); }},
+           {"cp of the file", [&] { return copy_once(file); }}},
+          facts);
 }
 
 }  // namespace bench
