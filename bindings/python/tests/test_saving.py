@@ -248,3 +248,46 @@ def test_ctrl_c_leaves_nothing(cache, file, names, verb):
     assert process.wait(60) == 77
     assert sorted(Path(file.parent).iterdir()) == before
     assert names[1] not in Cache.list()
+
+
+# The two lines of a training script, in a process of its own, which decodes nothing that the file has.
+TRAINER = """
+import sys, ddpcache
+from ddpcache.torch import CachedDataset, fingerprint
+from torch.utils.data import DataLoader, Dataset
+
+class Squares(Dataset):
+    decoded = 0
+
+    def __len__(self):
+        return 20
+
+    def __getitem__(self, index):
+        Squares.decoded += 1
+        return index * index
+
+data, file, name = Squares(), sys.argv[2], sys.argv[3]
+if sys.argv[1] == "cold":
+    cache = ddpcache.Cache(name, length=len(data), fingerprint=fingerprint(data, name), capacity="4MiB")
+else:
+    cache = ddpcache.Cache.restore(file, name, fingerprint=fingerprint(data, name))
+dataset = CachedDataset(data, cache)
+total = sum(int(batch.sum()) for batch in DataLoader(dataset, batch_size=5))
+if sys.argv[1] == "cold":
+    dataset.cache.save(file)
+print(total, Squares.decoded, cache.stats().fills)
+"""
+
+
+def test_a_training_script_starts_warm(file, names, tmp_path):
+    pytest.importorskip("torch")
+    script = tmp_path / "train.py"
+    script.write_text(TRAINER)
+    answers = []
+    for start in ("cold", "warm"):
+        command = [sys.executable, script, start, file, names[0]]
+        answers.append(subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout.split())
+    total = str(sum(i * i for i in range(20)))
+    assert answers[0] == [total, "20", "20"]
+    assert answers[1][0] == total
+    assert int(answers[1][1]) <= 1, "but for the one sample that is decoded again and compared"
