@@ -101,6 +101,7 @@ DCPY_OPENED(dc_fill, fill)
 %enddef
 DCPY_WAITS(dc_cache_open)
 DCPY_WAITS(dc_cache_attach)
+DCPY_WAITS(dc_cache_attach_read_only)
 DCPY_WAITS(dc_cache_unlink)
 DCPY_WAITS(dc_cache_gc)
 DCPY_WAITS(dc_cache_list)

@@ -10,6 +10,7 @@
 
 #define DCPY_NOT_DROPPABLE "samples can be removed from a droppable cache only: open it with droppable=True"
 #define DCPY_NOT_KEYED "samples have keys in a keyed cache only: open it with keyed=True"
+#define DCPY_READ_ONLY "the cache was attached with read_only=True: nothing in it can be changed"
 
 static dcpy_handle *handle_of(PyObject *object) {
   if (PyObject_TypeCheck(object, dcpy.handle_type)) return (dcpy_handle *)object;
@@ -80,6 +81,12 @@ static int64_t length_of(dcpy_handle *handle) {
   return handle->length = info.length;
 }
 
+/* What DC_ERROR_UNSUPPORTED means for a handle. */
+static const char *why_unsupported(dcpy_handle *handle) {
+  dc_cache_info info = {.struct_size = sizeof info};
+  return dc_cache_info_get(handle->cache, &info) == DC_OK && info.read_only ? DCPY_READ_ONLY : DCPY_NOT_DROPPABLE;
+}
+
 /* Raises what a status says of the sample of a key, and returns NULL. */
 static PyObject *fail_key(int32_t status, PyObject *key) {
   PyObject *text = status == DC_MISS ? PyUnicode_FromFormat("the sample of the key %R is not in the cache", key)
@@ -90,6 +97,7 @@ static PyObject *fail_key(int32_t status, PyObject *key) {
 }
 
 PyObject *dcpy_handle_fail(dcpy_handle *handle, int32_t status, const dcpy_which *which) {
+  if (status == DC_ERROR_UNSUPPORTED) return dcpy_fail(status, why_unsupported(handle));
   if (which->key) return fail_key(status, which->key);
   const int64_t index = which->index;
   char message[256];
@@ -275,10 +283,7 @@ static int drop(PyObject *self, PyObject *key) {
   }
   if (status == DC_OK) status = dc_cache_remove(handle->cache, which.index);
   if (status == DC_OK) return 0;
-  if (status == DC_ERROR_UNSUPPORTED)
-    dcpy_fail(status, DCPY_NOT_DROPPABLE);
-  else
-    dcpy_handle_fail(handle, status, &which);
+  dcpy_handle_fail(handle, status, &which);
   return -1;
 }
 
@@ -480,6 +485,7 @@ static PyType_Spec handle_spec = {"ddpcache.Handle", sizeof(dcpy_handle), 0, Py_
 
 int dcpy_handle_register(PyObject *module) {
   if (PyModule_AddStringConstant(module, "NOT_DROPPABLE", DCPY_NOT_DROPPABLE) != 0) return -1;
+  if (PyModule_AddStringConstant(module, "READ_ONLY", DCPY_READ_ONLY) != 0) return -1;
   static const char *const plans[] = DCPY_PLAN_NAMES;
   for (size_t i = 0; i < sizeof plans / sizeof *plans; ++i)
     if (PyModule_AddIntConstant(module, plans[i], (long)i) != 0) return -1;

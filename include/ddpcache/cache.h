@@ -71,8 +71,8 @@ typedef struct dc_fill dc_fill;
 enum dc_checksums {
   DC_CHECKSUMS_OFF = 0,  /**< nothing */
   DC_CHECKSUMS_FILL = 1, /**< a commit takes a checksum of the sample, which dc_cache_check compares */
-  /** besides, every view, read and load that hits compares it first: a damaged sample is given up and is a miss. The cost
-   *  of a hit is then in proportion to the sample's size. */
+  /** besides, every view, read and load that hits compares it first: a damaged sample is given up and is a miss. The
+   *  cost of a hit is then in proportion to the sample's size. */
   DC_CHECKSUMS_READ = 2
 };
 
@@ -138,12 +138,32 @@ DC_API int32_t dc_cache_open(const char *name, const char *directory, const char
 DC_API int32_t dc_cache_attach(const char *name, const char *directory, int64_t timeout_ns, dc_cache **cache,
                                dc_error *error);
 
+/** Attaches to a cache that is in use or kept, to look only: nothing of it can be changed through the handle, not by any
+ *  mistake, since its memory is mapped without the right to write and its file is opened so. For tools, for a judge of
+ *  somebody else's run, and for caches on a file system that is mounted read only.
+ *
+ *  It keeps the cache alive as any client does, but takes no client record: it counts neither for `clients_max` nor in
+ *  dc_cache_info's `clients_attached`. A forked child reads on by itself. With such a handle
+ *  - a miss of dc_cache_load runs the loader at once, without a claim and without waiting for another filler, and
+ *    dc_cache_fill_allocate gives it DC_FULL, as where there is no room; dc_cache_intern gives DC_FULL for a new key;
+ *  - dc_cache_fill_begin, dc_cache_remove, dc_cache_remove_batch and dc_cache_clear are DC_ERROR_UNSUPPORTED;
+ *  - nothing is counted: DC_STATS_CLIENT is all zeros; a damaged sample is a miss, and stays as it is for others;
+ *  - in a droppable cache each view is a private copy of the whole sample, made by dc_cache_view and freed by
+ *    dc_cache_view_release; a sample that is removed and stored anew three times during the copy is a miss. In other
+ *    caches views are without a copy, as ever.
+ *
+ *  @param timeout_ns  how long it may wait for the user's lock file, >= 0; it does not wait where there is none
+ *  @return as dc_cache_attach, but never DC_ERROR_CLIENTS. @since 0.1 */
+DC_API int32_t dc_cache_attach_read_only(const char *name, const char *directory, int64_t timeout_ns, dc_cache **cache,
+                                         dc_error *error);
+
 /** Ends this process's use of the cache; the last client of a cache that is not kept removes it.
  *
  *  The handle must not be used afterwards, but views of it stay valid: the last one that is released frees the mapping.
  *  No other thread may be inside a call with this handle, and no fill of it may be open (DC_ERROR_STATE, nothing done).
  *  In a forked child it ends the child's own registration only. Blocks for up to 100 ms where another process holds the
- *  lock file; the name is then left to the next dc_cache_open or dc_cache_gc. NULL is DC_OK. @since 0.1 */
+ *  lock file; the name is then left to the next dc_cache_open or dc_cache_gc, and so it is where the last client attached
+ *  read only and cannot write to the directory. NULL is DC_OK. @since 0.1 */
 DC_API int32_t dc_cache_close(dc_cache *cache);
 
 /** Removes a cache's name at once, kept or not. Processes that have it open go on with it; a later open creates anew.
@@ -215,8 +235,8 @@ typedef struct dc_view {
  *
  *  @param index  0..length-1
  *  @param view   receives the look; holds nothing unless DC_OK is returned
- *  @return DC_OK; DC_MISS; DC_ERROR_RANGE; DC_ERROR_ARGUMENT. Never blocks: one atomic load decides, and in a droppable
- *          cache another one after the naming. @since 0.1 */
+ *  @return DC_OK; DC_MISS; DC_ERROR_RANGE; DC_ERROR_ARGUMENT; DC_ERROR_NO_MEMORY where a copy is made. Never blocks: one
+ *          atomic load decides, and in a droppable cache another one after the naming. @since 0.1 */
 DC_API int32_t dc_cache_view(dc_cache *cache, int64_t index, dc_view *view);
 
 /** Ends a look and clears the view. Any thread may call it, also after dc_cache_close and inside a loader. A view that

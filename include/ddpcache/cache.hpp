@@ -102,6 +102,17 @@ class Cache {
     return cache;
   }
 
+  /// Attaches to look only; see dc_cache_attach_read_only.
+  static Cache attach_read_only(const std::string &name, const std::string &directory = "",
+                                std::chrono::nanoseconds timeout = std::chrono::seconds(10)) {
+    Cache cache;
+    dc_error error;
+    detail::check(dc_cache_attach_read_only(name.c_str(), detail::text_or_null(directory), timeout.count(),
+                                            &cache.cache_, &error),
+                  error);
+    return cache;
+  }
+
   Cache(Cache &&other) noexcept : cache_(std::exchange(other.cache_, nullptr)) {}
   Cache &operator=(Cache &&other) noexcept {
     std::swap(cache_, other.cache_);

@@ -35,7 +35,7 @@ extern "C" {
  *  @param key        its bytes; may be NULL where key_bytes is 0, which is a key like any other
  *  @param key_bytes  its length
  *  @param index      receives the index, 0..length-1, where DC_OK is returned
- *  @return DC_OK; DC_FULL where `length` other keys have taken all indices; DC_ERROR_UNSUPPORTED in a cache that is not
+ *  @return DC_OK; DC_FULL where `length` other keys have taken all indices, or the cache was attached read only; DC_ERROR_UNSUPPORTED in a cache that is not
  *          keyed; DC_ERROR_ARGUMENT. Never blocks. @since 0.1 */
 DC_API int32_t dc_cache_intern(dc_cache *cache, const uint8_t *key, uint64_t key_bytes, int64_t *index);
 

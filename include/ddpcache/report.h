@@ -35,7 +35,7 @@ typedef struct dc_cache_info {
   char fingerprint[1032];
   uint64_t keys; /**< keys that have an index, as counted: a kill may have cost a count, and dc_cache_check is exact */
   uint32_t checksums; /**< enum dc_checksums */
-  uint32_t reserved;  /**< 0 */
+  uint32_t read_only; /**< 1: this handle was attached by dc_cache_attach_read_only */
 } dc_cache_info;
 
 /** Describes the cache. DC_OK; DC_ERROR_ARGUMENT. Never blocks. @since 0.1 */
@@ -91,8 +91,8 @@ typedef struct dc_cache_report {
   uint64_t keys_unfinished;  /**< slots whose key is being written, or was when its process died: no damage */
 } dc_cache_report;
 
-/** Compares all words, records, names and notes of the cache with one another, while others use it; and every sample that
- *  has a checksum with that.
+/** Compares all words, records, names and notes of the cache with one another, while others use it; and every sample
+ *  that has a checksum with that.
  *
  *  @param report  optional; receives what was found
  *  @param error   optional; says what the first violation is and where

@@ -44,6 +44,7 @@ class Cache {
   static Status open(const char *name, const char *directory, const char *fingerprint, const dc_cache_options &options,
                      Cache **cache);
   static Status attach(const char *name, const char *directory, int64_t timeout_ns, Cache **cache);
+  static Status attach_read_only(const char *name, const char *directory, int64_t timeout_ns, Cache **cache);
   Status close();
 
   // In reading.cpp.
@@ -107,6 +108,9 @@ class Cache {
   Status find(int64_t index, Pin *pin, RecordGlance *found);
   // Looks a READY word's record up; turns an unsound one BAD and says DC_MISS.
   Status glance(int64_t index, EntryWord word, RecordGlance *glance);
+  // As find, in a droppable cache whose words this process cannot write: the record is a copy that the pin owns.
+  // In private_copies.cpp.
+  Status find_copy(int64_t index, Pin *pin, RecordGlance *found);
   // As view, but uncounted.
   Status look(int64_t index, dc_view *view);
   // As find, with arrays 0..last or as many as there are.

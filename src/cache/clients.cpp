@@ -115,6 +115,10 @@ Status Clients::join() {
   }
   if (lock_shared(fd, kAttachByte) != LockResult::taken)
     return system_failure("fcntl(F_OFD_SETLK)", "attach byte", errno);
+  if (segment_.read_only()) {
+    process_->generation.store(fork_generation(), std::memory_order_release);
+    return {};
+  }
   Status status = register_client();
   if (!status.ok()) unlock(fd, kAttachByte);
   return status;
@@ -203,6 +207,7 @@ ClientWord Clients::look_after(uint32_t number, ClientWord word) {
   Word &shared = segment_.client(number).word;
   uint64_t seen = word.bits();
   const ClientWord dead(Life::dead, word.epoch());
+  if (segment_.read_only()) return dead;  // nobody else learns of it
   if (!shared.compare_exchange_strong(seen, dead.bits())) return ClientWord(seen);
   DC_FAULT_POINT("declared-dead");
   segment_.control().disturbances.fetch_add(1);
@@ -245,6 +250,9 @@ bool Clients::is_named(Place place) {
 }
 
 Status Clients::may_fill() {
+  if (segment_.read_only()) {
+    return failure(DC_ERROR_UNSUPPORTED, "the cache was attached read only: this process changes nothing in it");
+  }
   generation();
   const ClientRecord *own = record();
   if (own && ClientWord(own->word.load()) == ClientWord(Life::live, process_->life.epoch) && checked_fd() >= 0)
@@ -347,7 +355,7 @@ void Clients::after_fork_in_child() noexcept {
   if (old >= 0) {
     const size_t prefix = std::strlen(path);
     *std::to_chars(path + prefix, path + sizeof path - 1, old).ptr = '\0';
-    renewed = ::open(path, O_RDWR | O_CLOEXEC);
+    renewed = ::open(path, (segment_.read_only() ? O_RDONLY : O_RDWR) | O_CLOEXEC);
   } else {
     file_.release();
   }

@@ -38,14 +38,15 @@ class Clients final : public ForkAware {
 
   // Takes over the cache's descriptor and memory for this process's state.
   Status begin(Descriptor file);
-  // Locks the attach byte and registers. With process_mutex held, so that no fork comes in between.
+  // Locks the attach byte and, unless it only reads, registers. With process_mutex held, so that no fork comes in between.
   Status join();
   // Lets others see that this process has left the name; the record stays until `retire`.
   void detach();
   // Clears the record: nothing of the cache may be used any more. Never blocks.
   void retire();
 
-  // The record of this process, or nullptr while it has none: an unregistered child reads, uncounted.
+  // The record of this process, or nullptr while it has none: a child that could not register, and who attached read
+  // only, read uncounted.
   ClientRecord *record() const { return process_->record.load(std::memory_order_acquire); }
   // Differs between a process and its forked children. Registers a child at its first use.
   uint32_t generation() {

@@ -251,6 +251,7 @@ Status Cache::claim(int64_t index, int64_t deadline_ns, bool unless_full, Fill *
 Status Cache::begin_fill(int64_t index, int64_t timeout_ns, Fill **fill) {
   if (Status status = check_index(index); !status.ok()) return status;
   clients_.generation();  // a child becomes a client of its own before it asks whether others live
+  if (segment_.read_only()) return clients_.may_fill();
   auto fresh = std::make_unique<Fill>();
   const Status status = claim(index, deadline_after(timeout_ns), false, fresh.get());
   if (status.ok()) *fill = fresh.release();
@@ -263,8 +264,9 @@ Status Cache::load(int64_t index, dc_loader loader, void *user, int64_t timeout_
   // Bounded: each further round has seen the sample removed, or found damaged, by another client.
   while (status.code() == DC_MISS) {
     Fill fill;
-    // A process without a client record can name nothing, so where samples can go it cannot look at any.
-    const bool blind = segment_.droppable() && !clients_.record();
+    // Who reads only claims nothing. A process that should have a client record and has none can name nothing, so where
+    // samples can go it cannot look at any.
+    const bool blind = segment_.read_only() || (segment_.droppable() && !clients_.record());
     status = blind ? Status(DC_FULL) : claim(index, deadline_ns, true, &fill);
     if (status.ok()) {
       status = run_loader(fill, loader, user, view);

@@ -83,6 +83,10 @@ Status Cache::check_keyed() const {
 
 Status Cache::intern(const uint8_t *key, uint64_t key_bytes, int64_t *index) {
   if (Status status = check_keyed(); !status.ok()) return status;
+  if (segment_.read_only()) {
+    const Status status = lookup(key, key_bytes, index);
+    return status.code() == DC_MISS ? Status(DC_FULL) : status;
+  }
   bool fresh = false;
   const int32_t code = segment_.keys().intern(KeyHash::of(key, key_bytes), index, &fresh);
   // Relaxed: a count for people. A kill before it costs one.

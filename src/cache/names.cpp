@@ -25,9 +25,9 @@ Status read_header(const Descriptor &file, const struct stat &properties, const 
 
 }  // namespace
 
-Status find(const Directory &directory, const std::string &file_name, Found *found) {
+Status find(const Directory &directory, const std::string &file_name, Found *found, Access access) {
   struct stat properties;
-  if (Status status = directory.open_checked(file_name, &found->file, &properties); !status.ok()) return status;
+  if (Status status = directory.open_checked(file_name, &found->file, &properties, access); !status.ok()) return status;
   found->identity = {properties.st_dev, properties.st_ino};
   switch (probe(found->file.get(), kAttachByte)) {
     case ProbeResult::failed: return system_failure("fcntl(F_OFD_GETLK)", directory.described(file_name), errno);

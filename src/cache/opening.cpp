@@ -17,8 +17,13 @@ namespace ddpcache {
 // One open or attach: what was asked for, and the attempts to get it.
 class Opening {
  public:
-  Opening(const char *name, const char *fingerprint, const dc_cache_options *options, int64_t timeout_ns)
-      : name_(name), fingerprint_(fingerprint ? fingerprint : ""), options_(options), timeout_ns_(timeout_ns) {}
+  Opening(const char *name, const char *fingerprint, const dc_cache_options *options, int64_t timeout_ns,
+          Access access = Access::read_write)
+      : name_(name),
+        fingerprint_(fingerprint ? fingerprint : ""),
+        options_(options),
+        timeout_ns_(timeout_ns),
+        access_(access) {}
 
   // For a cache that is created: its options, where they are not those that one that is there must have, and its
   // content.
@@ -60,9 +65,11 @@ class Opening {
     std::unique_ptr<Cache> opened(new Cache);
     const std::lock_guard<std::mutex> process_lock(process_mutex());
     NameLock lock;
-    if (Status status = NameLock::acquire(directory_, deadline_ns_, &lock); !status.ok()) return status;
+    Status locked = access_ == Access::read_only ? NameLock::acquire_existing(directory_, deadline_ns_, &lock)
+                                                 : NameLock::acquire(directory_, deadline_ns_, &lock);
+    if (!locked.ok()) return locked;
     Found found;
-    if (Status status = find(directory_, file_name_, &found); !status.ok()) {
+    if (Status status = find(directory_, file_name_, &found, access_); !status.ok()) {
       return status.code() == DC_ERROR_NOT_FOUND && options_ ? clear_the_way() : status;
     }
     const Status same = compare(found);
@@ -72,7 +79,7 @@ class Opening {
       opened->segment_.layout = found.layout;
       opened->segment_.identity = found.identity;
       opened->origin_.adopted = adopt;
-      if (Status status = opened->segment_.map(found.file.get()); !status.ok()) return status;
+      if (Status status = opened->segment_.map(found.file.get(), access_); !status.ok()) return status;
       return finish(opened, std::move(found.file), cache);
     }
     if (found.attached) return same;
@@ -192,6 +199,7 @@ class Opening {
   Content *content_ = nullptr;
   bool has_turn_ = false;
   const int64_t timeout_ns_;
+  const Access access_;
   int64_t deadline_ns_ = 0;
   Directory directory_;
   std::string file_name_;
@@ -213,6 +221,10 @@ Status open_with_content(const char *name, const char *directory, const char *fi
 
 Status Cache::attach(const char *name, const char *directory, int64_t timeout_ns, Cache **cache) {
   return Opening(name, nullptr, nullptr, timeout_ns).run(directory, cache);
+}
+
+Status Cache::attach_read_only(const char *name, const char *directory, int64_t timeout_ns, Cache **cache) {
+  return Opening(name, nullptr, nullptr, timeout_ns, Access::read_only).run(directory, cache);
 }
 
 }  // namespace ddpcache

@@ -20,6 +20,7 @@ Status Cache::glance(int64_t index, EntryWord word, RecordGlance *glance) {
     const bool sound = glance_at_record(record, segment_.extent_bytes(extent), glance);
     if (sound && (!segment_.checks_each_hit() || record_is_intact(record, segment_.extent_bytes(extent)))) return {};
   }
+  if (segment_.read_only()) return DC_MISS;
   // Nothing that a correct client does leads here. Relaxed on failure: another reader found the same.
   uint64_t seen = word.bits();
   if (segment_.entry(index).compare_exchange_strong(seen, word.as_bad().bits(), std::memory_order_acq_rel,
@@ -34,6 +35,7 @@ Status Cache::find(int64_t index, Pin *pin, RecordGlance *found) {
   // EDGE publish: what READY leads to is complete. In a cache that never drops, it also stays: no name is needed.
   EntryWord word(shared.load(std::memory_order_acquire));
   if (!segment_.droppable()) return word.state() == State::ready ? glance(index, word, found) : Status(DC_MISS);
+  if (segment_.read_only()) return find_copy(index, pin, found);
   // Bounded: each further round, of three at most, has seen the sample dropped and filled anew.
   for (int round = 0; round < 3 && word.state() == State::ready; ++round) {
     DC_FAULT_POINT("reader-looked");
@@ -77,7 +79,11 @@ void Cache::release(dc_view *view) {
   *view = {};
   // A view that was taken before a fork is the parent's, and so are its count and its name.
   if (!cache || released.slot != fork_generation()) return;
-  if (released.reserved != Pin::kNone) cache->unpin(released.index, static_cast<uint32_t>(released.reserved));
+  if (released.reserved == Pin::kCopy) {
+    Pin::free_copy(released.record);
+  } else if (released.reserved != Pin::kNone) {
+    cache->unpin(released.index, static_cast<uint32_t>(released.reserved));
+  }
   if (cache->clients_.drop_view()) delete cache;
 }
 

@@ -217,6 +217,7 @@ void Cache::info(dc_cache_info *info) {
   info->keyed = header.geometry.keyed;
   info->keys = segment_.control().keys.load(std::memory_order_relaxed);  // a count for people
   info->keep = segment_.control().keep.load();
+  info->read_only = segment_.read_only();
   info->checksums = header.geometry.checksums;
   std::memcpy(info->uuid, header.uuid, sizeof info->uuid);
   std::memcpy(info->name, header.name, sizeof info->name);

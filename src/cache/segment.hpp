@@ -21,12 +21,20 @@ class Segment {
 
   // Through an open file description of their own: a mapping keeps its description, and with it all of its locks, for
   // as long as any process has it mapped, and children inherit mappings.
-  Status map(int fd) {
+  Status map(int fd, Access access = Access::read_write) {
     Descriptor apart;
-    if (Status status = reopen(fd, &apart); !status.ok()) return status;
-    Status status = Mapping::map(apart.get(), layout.file_bytes, Mapping::Access::read_write, &writable_);
-    return status.ok() ? Mapping::map(apart.get(), layout.file_bytes, Mapping::Access::read_only, &readable_) : status;
+    if (Status status = reopen(fd, &apart, access); !status.ok()) return status;
+    Status status = Mapping::map(apart.get(), layout.file_bytes, Access::read_only, &readable_);
+    read_only_ = access == Access::read_only;
+    if (status.ok() && !read_only_) {
+      status = Mapping::map(apart.get(), layout.file_bytes, Access::read_write, &writable_);
+    }
+    words_ = read_only_ ? readable_.data() : writable_.data();
+    return status;
   }
+
+  // Whether any store to a word would be a segmentation fault.
+  bool read_only() const { return read_only_; }
 
   // Leaves the memory mapped for as long as the process lives.
   void abandon() {
@@ -84,15 +92,17 @@ class Segment {
  private:
   template <typename T>
   T &at(uint64_t offset) const {
-    return *reinterpret_cast<T *>(writable_.data() + offset);
+    return *reinterpret_cast<T *>(words_ + offset);
   }
   uint64_t extent_offset(const Extent &extent) const {
     const SizeClass &c = layout.classes[extent.size_class];
     return step_offset(extent.place.step) + c.first_offset + extent.place.slot * c.extent_bytes;
   }
 
-  Mapping writable_;
+  Mapping writable_;  // none where read_only_
   Mapping readable_;
+  uint8_t *words_ = nullptr;
+  bool read_only_ = false;
 };
 
 }  // namespace ddpcache

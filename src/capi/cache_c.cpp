@@ -52,6 +52,22 @@ Status import_options(const dc_cache_options *options, dc_cache_options *ours) {
 
 }  // namespace ddpcache
 
+namespace {
+
+Status attach(decltype(Cache::attach) *how, const char *name, const char *directory, int64_t timeout_ns,
+              dc_cache **cache) {
+  if (!cache) return null_argument("cache");
+  *cache = nullptr;
+  if (timeout_ns < 0) return negative("timeout_ns", timeout_ns);
+  if (Status status = ddpcache::check_name(name); !status.ok()) return status;
+  Cache *opened = nullptr;
+  const Status status = how(name, directory, timeout_ns, &opened);
+  *cache = reinterpret_cast<dc_cache *>(opened);
+  return status;
+}
+
+}  // namespace
+
 extern "C" {
 
 int32_t dc_cache_options_init(dc_cache_options *options, uint32_t struct_size) {
@@ -82,16 +98,12 @@ int32_t dc_cache_open(const char *name, const char *directory, const char *finge
 
 int32_t dc_cache_attach(const char *name, const char *directory, int64_t timeout_ns, dc_cache **cache,
                         dc_error *error) {
-  return guarded(error, [&]() -> Status {
-    if (!cache) return null_argument("cache");
-    *cache = nullptr;
-    if (timeout_ns < 0) return negative("timeout_ns", timeout_ns);
-    if (Status status = ddpcache::check_name(name); !status.ok()) return status;
-    Cache *opened = nullptr;
-    const Status status = Cache::attach(name, directory, timeout_ns, &opened);
-    *cache = reinterpret_cast<dc_cache *>(opened);
-    return status;
-  });
+  return guarded(error, [&] { return attach(Cache::attach, name, directory, timeout_ns, cache); });
+}
+
+int32_t dc_cache_attach_read_only(const char *name, const char *directory, int64_t timeout_ns, dc_cache **cache,
+                                  dc_error *error) {
+  return guarded(error, [&] { return attach(Cache::attach_read_only, name, directory, timeout_ns, cache); });
 }
 
 int32_t dc_cache_close(dc_cache *cache) {

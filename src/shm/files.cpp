@@ -20,9 +20,15 @@ void Descriptor::reset() {
   fd_ = -1;
 }
 
-Status reopen(int fd, Descriptor *file) {
+namespace {
+
+int flags_of(Access access) { return (access == Access::read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC; }
+
+}  // namespace
+
+Status reopen(int fd, Descriptor *file, Access access) {
   const std::string path = "/proc/self/fd/" + std::to_string(fd);
-  Descriptor opened(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  Descriptor opened(::open(path.c_str(), flags_of(access)));
   if (!opened.valid()) return system_failure("open", path, errno);
   *file = std::move(opened);
   return {};
@@ -83,9 +89,10 @@ Status Directory::link(int fd_of_file, const std::string &name) const {
   return system_failure("linkat", described(name), errno);
 }
 
-Status Directory::open_checked(const std::string &name, Descriptor *file, struct stat *properties) const {
+Status Directory::open_checked(const std::string &name, Descriptor *file, struct stat *properties,
+                               Access access) const {
   // O_NONBLOCK keeps the open of a FIFO from waiting for a writer.
-  *file = Descriptor(openat(fd(), name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  *file = Descriptor(openat(fd(), name.c_str(), flags_of(access) | O_NOFOLLOW | O_NONBLOCK));
   const int reason = errno;
   const std::string subject = described(name);
   if (!file->valid()) {

@@ -40,6 +40,9 @@ class Descriptor {
   int fd_ = -1;
 };
 
+// What a process may do to a file. Who only reads holds no descriptor and no mapping through which he could write.
+enum class Access { read_only, read_write };
+
 // Which file a descriptor is open on. A number alone proves nothing: the program may have closed it and used it again.
 struct FileIdentity {
   dev_t device = 0;
@@ -48,7 +51,7 @@ struct FileIdentity {
 };
 
 // The same file through an open file description of its own.
-Status reopen(int fd, Descriptor *file);
+Status reopen(int fd, Descriptor *file, Access access = Access::read_write);
 
 bool refers_to(int fd, const FileIdentity &identity);
 
@@ -73,7 +76,8 @@ class Directory {
   // DC_PRESENT where the name is taken.
   Status link(int fd_of_file, const std::string &name) const;
   // DC_ERROR_NOT_FOUND, DC_ERROR_PERMISSION or an open file that passed every check.
-  Status open_checked(const std::string &name, Descriptor *file, struct stat *properties) const;
+  Status open_checked(const std::string &name, Descriptor *file, struct stat *properties,
+                      Access access = Access::read_write) const;
   // Whether the name now leads to this file.
   bool leads_to(const std::string &name, const FileIdentity &identity) const;
   Status remove(const std::string &name) const;

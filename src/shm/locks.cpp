@@ -42,13 +42,13 @@ LockResult set_lock(int fd, int64_t byte, short kind) {
   return errno == EAGAIN || errno == EACCES ? LockResult::held_by_other : LockResult::failed;
 }
 
-}  // namespace
-
-Status open_lock_file(const Directory &directory, Descriptor *file, struct stat *properties) {
+// To read only: DC_MISS where there is none.
+Status open_lock_file_to(const Directory &directory, Access access, Descriptor *file, struct stat *properties) {
   const std::string name = Directory::lock_file();
   const std::string subject = directory.described(name);
-  *file =
-      Descriptor(openat(directory.fd(), name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
+  const int kind = access == Access::read_only ? O_RDONLY : O_RDWR | O_CREAT;
+  *file = Descriptor(openat(directory.fd(), name.c_str(), kind | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
+  if (!file->valid() && access == Access::read_only && errno == ENOENT) return DC_MISS;
   if (!file->valid() && errno == ELOOP) {
     return failure(DC_ERROR_PERMISSION, "%s is a symbolic link: refused", subject.c_str());
   }
@@ -58,18 +58,33 @@ Status open_lock_file(const Directory &directory, Descriptor *file, struct stat 
                    geteuid());
   }
   // The umask may have taken bits that the next open needs.
-  if ((properties->st_mode & 0777) != 0600 && fchmod(file->get(), 0600) != 0) {
+  if (access == Access::read_write && (properties->st_mode & 0777) != 0600 && fchmod(file->get(), 0600) != 0) {
     return system_failure("fchmod", subject, errno);
   }
   return {};
 }
 
+}  // namespace
+
+Status open_lock_file(const Directory &directory, Descriptor *file, struct stat *properties) {
+  return open_lock_file_to(directory, Access::read_write, file, properties);
+}
+
 Status NameLock::acquire(const Directory &directory, int64_t deadline_ns, NameLock *lock) {
+  return acquire(directory, deadline_ns, Access::read_write, lock);
+}
+
+Status NameLock::acquire_existing(const Directory &directory, int64_t deadline_ns, NameLock *lock) {
+  const Status status = acquire(directory, deadline_ns, Access::read_only, lock);
+  return status.code() == DC_MISS ? Status() : status;
+}
+
+Status NameLock::acquire(const Directory &directory, int64_t deadline_ns, Access access, NameLock *lock) {
   const std::string name = Directory::lock_file();
   const std::string subject = directory.described(name);
   Descriptor file;
   struct stat properties = {};
-  if (Status status = open_lock_file(directory, &file, &properties); !status.ok()) return status;
+  if (Status status = open_lock_file_to(directory, access, &file, &properties); !status.ok()) return status;
   for (int64_t pause_ns = 50'000;; pause_ns = std::min<int64_t>(2 * pause_ns, 5'000'000)) {
     if (flock(file.get(), LOCK_EX | LOCK_NB) == 0) {
       if (directory.leads_to(name, {properties.st_dev, properties.st_ino})) {
@@ -77,7 +92,7 @@ Status NameLock::acquire(const Directory &directory, int64_t deadline_ns, NameLo
         return {};
       }
       // Somebody removed the file: a lock on it keeps nobody out any more.
-      if (Status status = open_lock_file(directory, &file, &properties); !status.ok()) return status;
+      if (Status status = open_lock_file_to(directory, access, &file, &properties); !status.ok()) return status;
       continue;
     }
     if (errno != EWOULDBLOCK && errno != EINTR) return system_failure("flock", subject, errno);

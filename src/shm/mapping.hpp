@@ -7,14 +7,12 @@
 #include <cstdint>
 #include <utility>
 
-#include "status.hpp"
+#include "files.hpp"
 
 namespace ddpcache {
 
 class Mapping {
  public:
-  enum class Access { read_only, read_write };
-
   Mapping() = default;
 
   // Maps `bytes` from the file's start, shared. The descriptor may be closed afterwards. MAP_NORESERVE: what is touched

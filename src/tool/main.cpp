@@ -47,12 +47,12 @@ std::vector<std::string> names_in(const Place &place) {
 void list(const Place &place) {
   for (const std::string &name : names_in(place)) {
     try {
-      const auto cache = ddpcache::Cache::attach(name, place.directory);
+      const auto cache = ddpcache::Cache::attach_read_only(name, place.directory);
       const dc_cache_info info = cache.info();
       const dc_cache_stats stats = cache.stats();
       std::printf("%-32s %" PRIu64 " of %" PRId64 " samples, %s of %s, %u clients%s\n", name.c_str(), stats.resident,
                   info.length, readable_bytes(stats.reserved_bytes).c_str(), readable_bytes(info.file_bytes).c_str(),
-                  info.clients_attached - 1, info.keep ? ", kept" : "");
+                  info.clients_attached, info.keep ? ", kept" : "");
     } catch (const ddpcache::Error &error) {
       std::printf("%-32s %s\n", name.c_str(), error.what());
     }
@@ -60,7 +60,7 @@ void list(const Place &place) {
 }
 
 void show(const std::string &name, const Place &place) {
-  const auto cache = ddpcache::Cache::attach(name, place.directory);
+  const auto cache = ddpcache::Cache::attach_read_only(name, place.directory);
   const dc_cache_info i = cache.info();
   const dc_cache_stats s = cache.stats();
   std::printf("name          %s\nuuid          %s\nfingerprint   %s\nformat        %u\n", i.name, i.uuid, i.fingerprint,
@@ -70,8 +70,8 @@ void show(const std::string &name, const Place &place) {
   if (i.keyed) std::printf("keys          %" PRIu64 " of %" PRId64 "\n", i.keys, i.length);
   std::printf("memory        %s reserved of %s, in steps of %s\n", readable_bytes(s.reserved_bytes).c_str(),
               readable_bytes(i.file_bytes).c_str(), readable_bytes(i.step_bytes).c_str());
-  std::printf("clients       %u beside this one, of %u\nkept          %s\nchecksums     %s\ncreator       process %d\n",
-              i.clients_attached - 1, i.clients_max, i.keep ? "yes" : "no",
+  std::printf("clients       %u of %u at most\nkept          %s\nchecksums     %s\ncreator       process %d\n",
+              i.clients_attached, i.clients_max, i.keep ? "yes" : "no",
               i.checksums == DC_CHECKSUMS_OFF ? "off" : (i.checksums == DC_CHECKSUMS_FILL ? "fill" : "read"),
               i.creator_pid);
   std::printf("hits          %" PRIu64 "\nmisses        %" PRIu64 "\nfills         %" PRIu64 "\naborts        %" PRIu64
@@ -158,7 +158,7 @@ void show_saved(const std::string &file) {
 }
 
 void check(const std::string &name, const Place &place) {
-  const dc_cache_report r = ddpcache::Cache::attach(name, place.directory).check();
+  const dc_cache_report r = ddpcache::Cache::attach_read_only(name, place.directory).check();
   std::printf("sound: %" PRIu64 " ready, %" PRIu64 " being filled, %" PRIu64 " orphaned, %" PRIu64 " bad; %" PRIu64
               " extents owned, %" PRIu64 " free, %" PRIu64 " named; %" PRIu64 " steps\n",
               r.entries_ready, r.entries_writing, r.entries_orphaned, r.entries_bad, r.extents_owned, r.extents_free,

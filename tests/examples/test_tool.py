@@ -102,7 +102,7 @@ def test_show_tells_options_and_counts(name):
         holder.leave()
     assert (facts["name"], facts["uuid"], facts["fingerprint"]) == (name, holder.uuid, "tool 1")
     assert facts["samples"].startswith("4 of 10, ")
-    assert facts["clients"].startswith("1 beside this one")
+    assert facts["clients"].startswith("1 of 1024")
     assert facts["creator"] == f"process {holder.process.pid}"
     assert (facts["kept"], facts["misses"], facts["fills"], facts["aborts"]) == ("no", "0", "4", "0")
     assert facts["filled"] == "4 KiB"

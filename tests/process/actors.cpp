@@ -49,6 +49,8 @@ class Player {
     static const std::map<std::string, void (Player::*)(std::istream &)> kVerbs = {
         {"open", &Player::open},
         {"attach", &Player::attach},
+        {"attach-read-only", &Player::attach_read_only},
+        {"bind-read-only", &Player::bind_read_only},
         {"in", &Player::in_directory},
         {"reopen", &Player::reopen},
         {"close", &Player::close},
@@ -111,6 +113,20 @@ class Player {
     words >> name;
     dc_error error = {};
     said(dc_cache_attach(name.c_str(), directory(), 10 * kSecond, &cache_, &error), error);
+  }
+  void attach_read_only(std::istream &words) {
+    std::string name;
+    words >> name;
+    dc_error error = {};
+    said(dc_cache_attach_read_only(name.c_str(), directory(), 10 * kSecond, &cache_, &error), error);
+  }
+  void bind_read_only(std::istream &words) {
+    std::string where;
+    words >> where;
+    const bool bound = unshare(CLONE_NEWNS) == 0 && mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+                       mount("/dev/shm", where.c_str(), nullptr, MS_BIND, nullptr) == 0 &&
+                       mount(nullptr, where.c_str(), nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr) == 0;
+    answer_ << (bound ? 0 : errno);
   }
   const char *directory() const { return directory_.empty() ? nullptr : directory_.c_str(); }
   void in_directory(std::istream &words) {

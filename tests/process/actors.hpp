@@ -4,6 +4,8 @@
 //   open NAME LENGTH CAPACITY SAMPLE_BYTES CLIENTS_MAX PARTIAL DROPPABLE                  STATUS MESSAGE
 //   attach NAME                                                                           STATUS MESSAGE
 //   in DIRECTORY        where open and attach look from now on                            0
+//   attach-read-only NAME                                                                 STATUS MESSAGE
+//   bind-read-only DIRECTORY  /dev/shm there, in a mount namespace of its own             0
 //   reopen NAME         attach again, with the old handle left open                       STATUS
 //   close | close-old                                                                     STATUS
 //   put INDEX BYTES     store a sample                                                    STATUS

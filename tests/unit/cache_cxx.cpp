@@ -364,6 +364,19 @@ TEST(CxxCacheLife, SamplesOfADroppableCacheAreRemoved) {
   EXPECT_TRUE(has_four(looked_at, 0));
 }
 
+TEST_F(CxxCache, IsLookedAtWithoutTheRightToWrite) {
+  cache_.load(3, write_four);
+  ddpcache::Cache looking = ddpcache::Cache::attach_read_only(name_.c_str());
+  EXPECT_EQ(looking.info().read_only, 1u);
+  EXPECT_TRUE(has_four(*looking.view(3), 3));
+  EXPECT_FALSE(looking.view(4));
+  EXPECT_EQ(error_of([&] { looking.begin_fill(4); }).status(), DC_ERROR_UNSUPPORTED);
+  EXPECT_EQ(error_of([&] { looking.remove(3); }).status(), DC_ERROR_UNSUPPORTED);
+  EXPECT_THROW(looking.load(4, write_four), ddpcache::Full);
+  EXPECT_EQ(looking.check().entries_ready, 1u);
+  EXPECT_EQ(error_of([] { ddpcache::Cache::attach_read_only("no-such-cache"); }).status(), DC_ERROR_NOT_FOUND);
+}
+
 TEST(CxxCacheLife, ADamagedSampleIsAMissWhereEveryHitComparesChecksums) {
   const CacheName name;
   ddpcache::CacheOptions options = small();

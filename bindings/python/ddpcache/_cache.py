@@ -93,6 +93,9 @@ class Cache(Batches, Saving):
         keyed: samples have keys instead of indices; `length` should be 1.3 times the number of keys, and an entry takes
             16 bytes more.
         clients_max: processes that may be attached at one time, 1 to 4,095; None: 1,024.
+        read_only: attach to a cache that is in use or kept, without being able to change anything in it: `put` and
+            `remove` raise UnsupportedError, `get_or_load` returns what it loads without storing it, nothing is counted. It
+            also works where the file system is mounted read only. Views of a droppable cache are then private copies.
         timeout: seconds to wait for the lock under which names are made, from 0 on.
         populate: calls populate(), for a first pass with few page faults.
 
@@ -104,6 +107,7 @@ class Cache(Batches, Saving):
 
     _name: str = ""
     _directory: str | None = None
+    _read_only: bool = False
 
     def __init__(
         self,
@@ -121,11 +125,15 @@ class Cache(Batches, Saving):
         checksums: Literal["off", "fill", "read"] = "off",
         keyed: bool = False,
         clients_max: int | None = None,
+        read_only: bool = False,
         timeout: float = _OPEN_SECONDS,
         populate: bool = False,
     ) -> None:
         self._name = cache_name(name)
         self._directory = absolute_directory(directory)
+        self._read_only = bool(read_only)
+        if read_only and not (length is None and fingerprint is _REQUIRED):
+            raise TypeError("read_only attaches to a cache that is there: give its name, directory and timeout alone")
         if length is None and fingerprint is _REQUIRED:
             given = (capacity, sample_bytes, sample_bytes_max, clients_max)
             if keep or partial or droppable or keyed or checksums != "off" or any(value is not None for value in given):
@@ -133,7 +141,7 @@ class Cache(Batches, Saving):
                     "to create a cache, give length and fingerprint too; to attach to one, give its name alone"
                 )
             self._attach(timeout)
-            if self.info.adopted:
+            if self.info.adopted and not read_only:
                 self.close()
                 raise NotFoundError(
                     f"no process is attached to the cache {name!r}: give length and fingerprint to take it over"
@@ -168,7 +176,8 @@ class Cache(Batches, Saving):
 
     def _attach(self, timeout: float) -> None:
         error = raw.dc_error()
-        check(raw.dc_cache_attach(self._name, self._directory, timeout_ns(timeout), self, error), error)
+        attach = raw.dc_cache_attach_read_only if self._read_only else raw.dc_cache_attach
+        check(attach(self._name, self._directory, timeout_ns(timeout), self, error), error)
 
     @property
     def name(self) -> str:
@@ -237,11 +246,17 @@ class Cache(Batches, Saving):
         if status == raw.DC_ERROR_RANGE:
             outside = wanted[(wanted < 0) | (wanted >= len(self))].tolist()
             raise RangeError(f"not in 0..{len(self) - 1}: {', '.join(map(str, outside[:8]))}; nothing was removed")
-        return _removed(status, removed)
+        return self._removed(status, removed)
 
     def clear(self) -> int:
         """Removes all samples there are; how many. Fills under way go on. Never blocks. Raises UnsupportedError."""
-        return _removed(*raw.dc_cache_clear(self))
+        return self._removed(*raw.dc_cache_clear(self))
+
+    def _removed(self, status: int, removed: int) -> int:
+        if status == raw.DC_ERROR_UNSUPPORTED:
+            raise error_of(status, core.READ_ONLY if self._read_only else core.NOT_DROPPABLE)
+        check(status)
+        return removed
 
     def _known(self, keys: Sequence[Any]) -> NDArray[np.int64]:
         """The indices of keys; -1 for one that has none."""
@@ -303,7 +318,7 @@ class Cache(Batches, Saving):
         self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reattach, (type(self), self._name, self._directory, self.info.uuid)
+        return _reattach, (type(self), self._name, self._directory, self.info.uuid, self._read_only)
 
     def __repr__(self) -> str:
         if self.closed:
@@ -311,10 +326,10 @@ class Cache(Batches, Saving):
         return f"<ddpcache.Cache {self._name!r}, {self.stats().resident} of {len(self)} samples>"
 
 
-def _reattach(cls: type[Cache], name: str, directory: str | None, uuid: str) -> Cache:
+def _reattach(cls: type[Cache], name: str, directory: str | None, uuid: str, read_only: bool) -> Cache:
     """Unpickles: attaches to the cache that was pickled, and to no other of its name."""
     cache = cls.__new__(cls)
-    cache._name, cache._directory = name, directory
+    cache._name, cache._directory, cache._read_only = name, directory, read_only
     cache._attach(_OPEN_SECONDS)
     cache._opened()
     found = cache.info.uuid
@@ -324,13 +339,6 @@ def _reattach(cls: type[Cache], name: str, directory: str | None, uuid: str) -> 
             f"the cache {name!r} was made anew: its uuid is {found}, and that of the pickled one {uuid}"
         )
     return cache
-
-
-def _removed(status: int, removed: int) -> int:
-    if status == raw.DC_ERROR_UNSUPPORTED:
-        raise error_of(status, core.NOT_DROPPABLE)
-    check(status)
-    return removed
 
 
 # A cache that is still open when the interpreter ends is closed then, so that the last client removes it.

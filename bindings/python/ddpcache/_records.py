@@ -34,6 +34,7 @@ class CacheInfo:
     keyed: bool  #: samples have keys
     keys: int  #: that have an index, as counted; Cache.check counts them exactly
     checksums: str  #: "off", "fill" or "read"
+    read_only: bool  #: this handle was attached to look only
     keep: bool  #: it stays when the last client leaves
     format_version: int
 
