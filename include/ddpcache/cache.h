@@ -138,8 +138,8 @@ DC_API int32_t dc_cache_open(const char *name, const char *directory, const char
 DC_API int32_t dc_cache_attach(const char *name, const char *directory, int64_t timeout_ns, dc_cache **cache,
                                dc_error *error);
 
-/** Attaches to a cache that is in use or kept, to look only: nothing of it can be changed through the handle, not by any
- *  mistake, since its memory is mapped without the right to write and its file is opened so. For tools, for a judge of
+/** Attaches to a cache that is in use or kept, to look only: nothing of it can be changed through the handle, not by
+ *  mistake either, since its memory is mapped without the right to write and its file is opened so. For tools, for a judge of
  *  somebody else's run, and for caches on a file system that is mounted read only.
  *
  *  It keeps the cache alive as any client does, but takes no client record: it counts neither for `clients_max` nor in
@@ -162,8 +162,8 @@ DC_API int32_t dc_cache_attach_read_only(const char *name, const char *directory
  *  The handle must not be used afterwards, but views of it stay valid: the last one that is released frees the mapping.
  *  No other thread may be inside a call with this handle, and no fill of it may be open (DC_ERROR_STATE, nothing done).
  *  In a forked child it ends the child's own registration only. Blocks for up to 100 ms where another process holds the
- *  lock file; the name is then left to the next dc_cache_open or dc_cache_gc, and so it is where the last client attached
- *  read only and cannot write to the directory. NULL is DC_OK. @since 0.1 */
+ *  lock file; the name is then left to the next dc_cache_open or dc_cache_gc, and so it is where the last client
+ *  attached read only and cannot write to the directory. NULL is DC_OK. @since 0.1 */
 DC_API int32_t dc_cache_close(dc_cache *cache);
 
 /** Removes a cache's name at once, kept or not. Processes that have it open go on with it; a later open creates anew.
@@ -235,8 +235,8 @@ typedef struct dc_view {
  *
  *  @param index  0..length-1
  *  @param view   receives the look; holds nothing unless DC_OK is returned
- *  @return DC_OK; DC_MISS; DC_ERROR_RANGE; DC_ERROR_ARGUMENT; DC_ERROR_NO_MEMORY where a copy is made. Never blocks: one
- *          atomic load decides, and in a droppable cache another one after the naming. @since 0.1 */
+ *  @return DC_OK; DC_MISS; DC_ERROR_RANGE; DC_ERROR_ARGUMENT; DC_ERROR_NO_MEMORY where a copy is made. Never blocks:
+ *          one atomic load decides, and in a droppable cache another one after the naming. @since 0.1 */
 DC_API int32_t dc_cache_view(dc_cache *cache, int64_t index, dc_view *view);
 
 /** Ends a look and clears the view. Any thread may call it, also after dc_cache_close and inside a loader. A view that
