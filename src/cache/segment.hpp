@@ -83,7 +83,7 @@ class Segment {
   uint8_t *writable(const Extent &extent) const { return writable_.data() + extent_offset(extent); }
   const uint8_t *readable_step(uint32_t step) const { return readable_.data() + step_offset(step); }
   // All before the arena: the words that every look goes through. Whole pages, since the arena begins with one.
-  const uint8_t *words() const { return writable_.data(); }
+  const uint8_t *words() const { return words_; }
   uint64_t words_bytes() const { return layout.arena_offset; }
   uint64_t step_offset(uint32_t step) const { return layout.arena_offset + step * layout.step_bytes; }
 

@@ -125,6 +125,7 @@ TEST_P(LookingAtBoth, ChangesNoByteOfTheFile) {
   EXPECT_EQ(dc_cache_load(looking_, 3, load_pattern, &errand, 0, &view), DC_OK);
   dc_cache_view_release(&view);
   EXPECT_EQ(errand.runs, 0);
+  EXPECT_EQ(dc_cache_populate(looking_), DC_OK);
   report_of(looking_);
   stats_of(looking_);
   info_of(looking_);
