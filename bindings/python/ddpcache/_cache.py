@@ -95,7 +95,7 @@ class Cache(Batches, Saving):
         clients_max: processes that may be attached at one time, 1 to 4,095; None: 1,024.
         read_only: attach to a cache that is in use or kept, without being able to change anything in it: `put` and
             `remove` raise UnsupportedError, `get_or_load` returns what it loads without storing it, nothing is counted.
-            It also works where the file system is mounted read only. Views of a droppable cache are then private copies.
+            It also works where the file system is mounted read only. Of a droppable cache views are private copies.
         timeout: seconds to wait for the lock under which names are made, from 0 on.
         populate: calls populate(), for a first pass with few page faults.
 
