@@ -68,21 +68,21 @@ typedef struct dc_gather {
 
 /** Copies several arrays of many samples in one pass.
  *
- *  The lengths of all parts are compared before the first is copied, so a sample whose status is not DC_OK leaves all of
- *  its places as they were; the others are copied nevertheless. All arrays of a sample are of one fill, also where
+ *  The lengths of all parts are compared before the first is copied, so a sample whose status is not DC_OK leaves all
+ *  of its places as they were; the others are copied nevertheless. All arrays of a sample are of one fill, also where
  *  samples are dropped and filled again meanwhile.
  *
  *  @param indices     `count` indices, in any order, repeats allowed
  *  @param count       samples, 0..2^31-1
  *  @param parts       `part_count` places, in any order of arrays; their memory must not overlap
  *  @param part_count  1..64
- *  @param statuses    optional; receives for each sample DC_OK, DC_MISS, DC_ERROR_RECORD (an array of another length, or
- *                     none of such number) or DC_ERROR_RANGE
+ *  @param statuses    optional; receives for each sample DC_OK, DC_MISS, DC_ERROR_RANGE, or DC_ERROR_RECORD where an
+ *                     array has another length or there is none of this number
  *  @param threads     native threads to copy with, the caller's among them: 1..64; 0 is 1. No more are used than the
  *                     batch has megabytes, since starting one takes as long as copying some hundred kilobytes
- *  @return DC_OK where every sample is; else the first status that is not, errors before DC_MISS. DC_ERROR_ARGUMENT, and
- *          DC_ERROR_RANGE for a count, number, offset, threads or total size out of range: nothing copied, `statuses`
- *          as it was. Never blocks. @since 0.1 */
+ *  @return DC_OK where every sample is; else the first status that is not, errors before DC_MISS. DC_ERROR_ARGUMENT;
+ *          DC_ERROR_RANGE for a count, number, offset, threads or total size out of range; DC_ERROR_NO_MEMORY: nothing
+ *          copied, `statuses` as it was. Never blocks. @since 0.1 */
 DC_API int32_t dc_cache_gather(dc_cache *cache, const int64_t *indices, int64_t count, const dc_gather *parts,
                                uint32_t part_count, int32_t *statuses, uint32_t threads);
 
@@ -95,8 +95,8 @@ DC_API int32_t dc_cache_gather(dc_cache *cache, const int64_t *indices, int64_t 
  *  @param number        which array of each sample: 0..63
  *  @param descriptions  optional; `count` arrays, of which each receives shape, dtype, name and bytes; its `data` is
  *                       NULL: nothing is held. Left as it was where the sample's status is not DC_OK
- *  @param array_counts  optional; receives how many arrays each sample has, 1..64, also where it lacks this one; 0 where
- *                       it is not in the cache
+ *  @param array_counts  optional; receives how many arrays each sample has, 1..64, also where it lacks this one; 0 for
+ *                       one that is not in the cache
  *  @param structures    optional; receives a 64-bit hash of each sample's structure string, by which samples can be
  *                       compared; 0 where it has none or is not in the cache
  *  @param statuses      optional; receives for each sample DC_OK, DC_MISS, DC_ERROR_RECORD (no such array) or
@@ -119,12 +119,12 @@ DC_API int32_t dc_cache_structure(dc_cache *cache, int64_t index, uint8_t *buffe
 
 /** Lets a thread of the library map the samples that are there into this process, while the program goes on.
  *
- *  A process's first look at each page of the cache is a page fault, also where another process has filled it and in each
- *  forked child: a first pass of copies then takes up to twice the time of the next. With a core to spare, the thread is
- *  soon ahead of the reader. It runs at a lower priority and with all signals blocked, and ends when it has gone over
- *  the memory that is in use once (60 ms a GiB); a further call then lets it go over what was added since. While it runs,
- *  a further call does nothing. dc_cache_close ends it. It takes 2 MiB of page tables a GiB, which the reader would take
- *  too. Of a cache on a disk it maps what is in memory, and reads nothing.
+ *  A process's first look at each page of the cache is a page fault, also where another process has filled it and in
+ *  each forked child: a first pass of copies then takes up to twice the time of the next. With a core to spare, the
+ *  thread is soon ahead of the reader. It runs at a lower priority and with all signals blocked, and ends when it has
+ *  gone over the memory that is in use once (60 ms a GiB); a further call then lets it go over what was added since.
+ *  While it runs, a further call does nothing. dc_cache_close ends it. It takes 2 MiB of page tables a GiB, which the
+ *  reader would take too. Of a cache on a disk it maps what is in memory, and reads nothing.
  *
  *  A forked child does not have its parent's thread, nor its page tables: it may call this anew.
  *

@@ -1,7 +1,7 @@
 // Copying samples out, one or a batch, and describing them.
 #include <algorithm>
 #include <cstring>
-#include <system_error>
+#include <exception>
 #include <thread>
 #include <vector>
 
@@ -14,11 +14,11 @@ namespace {
 
 // Starting a thread and waiting for its end takes as long as copying some hundred kilobytes: see decision 080.
 constexpr uint64_t kBytesPerThread = 1 << 20;
-// Blocks that a thread takes from a batch, as far as it has so many samples: it may have large ones and misses anywhere.
+// A thread takes its part in as many blocks, where there are samples enough: large ones and misses lie anywhere.
 constexpr int64_t kBlocksPerThread = 8;
 
-// How many samples ahead of the one under way an entry's word is fetched, and then the description that it leads to: far
-// enough for memory to answer while a few KiB are copied, near enough to be still in a core's cache after some 100 KB.
+// How many samples ahead an entry's word is fetched, and then the description that it leads to: far enough for memory to
+// answer while a few KiB are copied, near enough to be still in a core's cache when samples have some 100 KB.
 constexpr int64_t kEntriesAhead = 6;
 constexpr int64_t kDescriptionsAhead = 3;
 
@@ -73,8 +73,7 @@ Status Cache::locate(int64_t index, uint32_t last, Pin *pin, Located *found) {
   found->arrays[0] = {glance.data, glance.bytes};
   last = std::min(last, glance.array_count - 1);
   if (last == 0 || find_arrays(glance.record, glance.record_bytes, last, found->arrays.data())) return {};
-  return failure(DC_ERROR_RECORD, "the sample at index %lld has an array that is not sound",
-                 static_cast<long long>(index));
+  return DC_ERROR_RECORD;  // without a sentence: a thread of a batch allocates nothing, so nothing can be thrown on it
 }
 
 Status Cache::read(int64_t index, uint32_t number, uint8_t *buffer, uint64_t buffer_bytes, uint64_t *bytes) {
@@ -150,8 +149,8 @@ Status Cache::gather(Batch batch, uint32_t threads) {
     const SignalsBlocked blocked;
     try {
       for (int64_t i = 1; i < workers; ++i) helpers.emplace_back([&] { copy_blocks(batch, block, &next); });
-    } catch (const std::system_error &) {
-      // No further thread is to be had: those there are copy all.
+    } catch (const std::exception &) {
+      // No further thread, or no memory for one, is to be had: those there are copy all.
     }
   }
   copy_blocks(batch, std::max<int64_t>(1, block), &next);

@@ -1,7 +1,7 @@
 // A thread that maps a cache's pages in the background, so that the first pass over a filled cache meets few faults.
 //
-// It only reads words and maps pages: it has no registration, names nothing and counts nothing, so at any moment it may be
-// stopped, or be missing in a forked child.
+// It only reads words and maps pages: it has no registration, names nothing and counts nothing, so at any moment it may
+// be stopped, or be missing in a forked child.
 #pragma once
 
 #include <atomic>
@@ -16,8 +16,8 @@ namespace ddpcache {
 class Populator {
  public:
   explicit Populator(const Segment &segment) : segment_(segment), generation_(fork_generation()) {}
-  // Waits for the thread, which looks at each chunk whether it is to end. Only in the process that made it: a forked child
-  // has no such thread, and leaves the object as it is.
+  // Waits for the thread, which looks at each chunk whether it is to end. Only in the process that made it: a forked
+  // child has no such thread, and leaves the object as it is.
   ~Populator();
   Populator(const Populator &) = delete;
   Populator &operator=(const Populator &) = delete;

@@ -5,8 +5,8 @@
 
 namespace ddpcache {
 
-// A thread inherits the mask of the one that starts it: this blocks, while it lives, all signals that are not the doing of
-// the thread itself.
+// A thread inherits the mask of the one that starts it: this blocks, while it lives, all signals that are not the doing
+// of the thread itself.
 class SignalsBlocked {
  public:
   SignalsBlocked() {

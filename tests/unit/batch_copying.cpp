@@ -176,8 +176,8 @@ TEST_F(Copying, ASampleIsCountedOncePerBatchHoweverManyArraysAreCopied) {
   EXPECT_EQ(after.bytes_copied - before.bytes_copied, 2u * 74);
 }
 
-// While one thread drops samples and fills them anew, in another version and another size, all arrays of what is copied are
-// of one version.
+// While one thread drops samples and fills them anew, in another version and another size, all arrays of what is copied
+// are of one version.
 TEST(CopyingDroppable, AllArraysOfASampleAreOfOneFill) {
   const CacheName name;
   dc_cache_options options = options_for(8, 4 << 20, 0, 64 << 10);
