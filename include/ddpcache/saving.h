@@ -50,10 +50,11 @@ typedef int32_t (*dc_progress)(uint64_t done_bytes, uint64_t total_bytes, void *
  *  @param error     optional
  *  @return DC_OK; DC_INTERRUPTED where progress stopped it; DC_ERROR_NO_SPACE with what is needed and what is free;
  *          DC_ERROR_ARGUMENT for a path that leads to a directory, a device or the like; DC_ERROR_UNREGISTERED in a
- *          process that may not read samples of a droppable cache in place; DC_ERROR_SYSTEM with the call and the
- *          reason; DC_ERROR_NO_MEMORY.
- *  Blocks for as long as reading the samples and writing them to disk takes; needs 4 MiB of memory, and in a keyed
- *  cache 2 bits an entry. A signal does no harm, and does not interrupt it. @since 0.1 */
+ *          process that lost its registration and so cannot read a droppable cache; DC_ERROR_SYSTEM with the call and
+ *          the reason; DC_ERROR_NO_MEMORY.
+ *  Blocks for as long as reading the samples and writing them to disk takes. Needs 4 MiB of memory; in a keyed cache 2
+ *  bits an entry more; of a droppable cache that was attached read only, room for its largest sample. A signal does no
+ *  harm, and does not interrupt it. @since 0.1 */
 DC_API int32_t dc_cache_save(dc_cache *cache, const char *path, dc_progress progress, void *user, int64_t *saved,
                              dc_error *error);
 

@@ -39,7 +39,8 @@ class Saving {
 
  private:
   Status save(const char *path) {
-    if (segment().droppable() && !cache_.clients_.record()) {
+    // A process that only reads looks at copies.
+    if (segment().droppable() && !segment().read_only() && !cache_.clients_.record()) {
       if (Status status = cache_.clients_.may_fill(); !status.ok()) return status;
     }
     if (Status status = survey(); !status.ok()) return status;

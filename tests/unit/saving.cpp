@@ -229,6 +229,23 @@ TEST_F(Saving, ADroppableCacheComesBackWithoutWhatWasRemoved) {
   EXPECT_EQ(dc_cache_remove(back.cache, 1), DC_OK);
 }
 
+TEST_F(Saving, AHandleThatOnlyReadsSavesToo) {
+  for (const uint32_t droppable : {0u, 1u}) {
+    const CacheName name, fresh;
+    dc_cache_options options = options_for(50, 4 << 20);
+    options.droppable = droppable;
+    const Handle cache = open_cache(name, options);
+    for (int64_t i = 0; i < 30; ++i) ASSERT_EQ(put(cache, i, 1000), DC_OK);
+    dc_cache *attached = nullptr;
+    ASSERT_EQ(dc_cache_attach_read_only(name.c_str(), nullptr, 10 * kSecond, &attached, nullptr), DC_OK);
+    const Handle reader(attached);
+    EXPECT_EQ(save(reader, path_), 30);
+    const Restored back = restore(path_, fresh);
+    ASSERT_EQ(back.status, DC_OK) << back.message;
+    for (int64_t i = 0; i < 30; ++i) EXPECT_TRUE(holds(back.cache, i, 1000));
+  }
+}
+
 TEST_F(Saving, EveryKeyComesBackAtItsIndex) {
   dc_cache_options options = options_for(700, 4 << 20);
   options.keyed = 1;
