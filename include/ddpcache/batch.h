@@ -76,8 +76,9 @@ typedef struct dc_gather {
  *  @param count       samples, 0..2^31-1
  *  @param parts       `part_count` places, in any order of arrays; their memory must not overlap
  *  @param part_count  1..64
- *  @param statuses    optional; receives for each sample DC_OK, DC_MISS, DC_ERROR_RANGE, or DC_ERROR_RECORD where an
- *                     array has another length or there is none of this number
+ *  @param statuses    optional; receives for each sample DC_OK, DC_MISS, DC_ERROR_RANGE, DC_ERROR_RECORD where an array
+ *                     has another length or there is none of this number, or DC_ERROR_NO_MEMORY where a read-only
+ *                     client of a droppable cache, which looks at copies, has none for one
  *  @param threads     native threads to copy with, the caller's among them: 1..64; 0 is 1. No more are used than the
  *                     batch has megabytes, since starting one takes as long as copying some hundred kilobytes
  *  @return DC_OK where every sample is; else the first status that is not, errors before DC_MISS. DC_ERROR_ARGUMENT;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -73,7 +74,7 @@ Status Cache::locate(int64_t index, uint32_t last, Pin *pin, Located *found) {
   found->arrays[0] = {glance.data, glance.bytes};
   last = std::min(last, glance.array_count - 1);
   if (last == 0 || find_arrays(glance.record, glance.record_bytes, last, found->arrays.data())) return {};
-  return DC_ERROR_RECORD;  // without a sentence: a thread of a batch allocates nothing, so nothing can be thrown on it
+  return DC_ERROR_RECORD;  // without a sentence, which a thread of a batch would have to allocate
 }
 
 Status Cache::read(int64_t index, uint32_t number, uint8_t *buffer, uint64_t buffer_bytes, uint64_t *bytes) {
@@ -124,7 +125,11 @@ void Cache::copy_blocks(const Batch &batch, int64_t block, std::atomic<int64_t> 
       look_ahead({batch.indices, static_cast<size_t>(batch.count)}, i);
       batch.statuses[i] = DC_ERROR_RANGE;
       if (!segment_.valid_index(batch.indices[i])) continue;
-      batch.statuses[i] = copy_sample(batch, i, &pin, &copied);
+      try {
+        batch.statuses[i] = copy_sample(batch, i, &pin, &copied);
+      } catch (const std::bad_alloc &) {
+        batch.statuses[i] = DC_ERROR_NO_MEMORY;  // for a read-only client's own copy; nobody catches it on this thread
+      }
       batch.statuses[i] == DC_MISS ? ++misses : ++hits;
     }
   }
