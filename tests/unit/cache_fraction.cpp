@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kLength = 48'000;
 constexpr uint32_t kRanks = 4;
-constexpr int64_t kEpochs = 4;
+constexpr int64_t kEpochs = 3;
 constexpr uint64_t kBytes = 64;
 
 // One node: its cache, with room for a fraction of what the node reads, and its ranks as threads.
