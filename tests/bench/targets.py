@@ -51,6 +51,7 @@ TARGETS = {
     r"and an index, 10\^12": Target("cost", 3),
     r"sampler memory": Target("cost", 1.1),
     r"an eighth of": Target("cost", 0.15),
+    r"NODE read of 10\^6 \| torch": Target("speed-up", 5),
     r"NODE read of .* \| torch": Target("speed-up", 12),
     r"NODE read of .* \| NumPy": Target("speed-up", 5),
     r"NODE read of .* \| std::shuffle": Target("speed-up", 3),
