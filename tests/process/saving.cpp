@@ -187,7 +187,7 @@ TEST_F(Files, OfManyThatRestoreAtOnceExactlyOneReads) {
 // A child that was forked in the middle of a restore does not hold its parent's turn.
 TEST_F(Files, AChildOfARestorerThatIsKilledStopsNobody) {
   save();
-  Actor restorer({"restore-verified:stop"});
+  Actor restorer({"before-link:stop"});  // behind the last call of progress, which forks
   restorer.tell(restore_it(60'000, true));
   restorer.await_stop();
   restorer.kill_and_reap();
