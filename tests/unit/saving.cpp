@@ -20,6 +20,7 @@
 #include "record.hpp"
 #include "replacement.hpp"
 #include "saved.hpp"
+#include "segment.hpp"
 
 namespace ddpcache::test {
 namespace {
@@ -272,6 +273,49 @@ TEST_F(Saving, EveryKeyComesBackAtItsIndex) {
   }
   EXPECT_EQ(report_of(back.cache).keys, 600u);
   EXPECT_EQ(info_of(back.cache).keys, 600u);
+}
+
+// What a save sees of a key that came late, by a walk over a slot that was read before it was taken: there is no way to it.
+TEST_F(Saving, AKeyThatCouldNotBeFoundInTheFileIsLeftOut) {
+  dc_cache_options options = options_for(100, 4 << 20);
+  options.keyed = 1;
+  Handle cache = open_cache(name_, options);
+  Segment segment;
+  {
+    const int fd = open(name_.path().c_str(), O_RDWR | O_CLOEXEC);
+    ASSERT_EQ(pread(fd, &segment.header, sizeof(Header), 0), static_cast<ssize_t>(sizeof(Header)));
+    ASSERT_TRUE(check_header(segment.header, fs::file_size(name_.path()), "it", &segment.layout).ok());
+    ASSERT_TRUE(segment.map(fd).ok());
+    close(fd);
+  }
+  const auto bytes = [](const std::string &key) { return reinterpret_cast<const uint8_t *>(key.data()); };
+  std::string late;
+  int64_t late_index = -1, home = -1;
+  for (int i = 0; i < 60; ++i) {
+    const std::string key = std::to_string(i);
+    int64_t index = -1;
+    ASSERT_EQ(dc_cache_intern(cache, bytes(key), key.size(), &index), DC_OK);
+    ASSERT_EQ(put(cache, index, 100), DC_OK);
+    const int64_t its_home = segment.keys().home(KeyHash::of(bytes(key), key.size()));
+    if (its_home == index) continue;
+    late = key;
+    late_index = index;
+    home = its_home;
+  }
+  ASSERT_GE(late_index, 0);
+  segment.keys().place(home, {0, 0});
+  const int64_t saved = save(cache, path_);
+  EXPECT_LE(saved, 58);
+  EXPECT_EQ(saved_info(path_).keys, static_cast<uint64_t>(saved));
+  const Restored back = restore(path_, other_);
+  ASSERT_EQ(back.status, DC_OK) << back.message;
+  EXPECT_EQ(report_of(back.cache).keys, static_cast<uint64_t>(saved));
+  EXPECT_EQ(dc_cache_contains(back.cache, late_index), DC_MISS);
+  int64_t index = -1;
+  EXPECT_EQ(dc_cache_lookup(back.cache, bytes(late), late.size(), &index), DC_MISS);
+  ASSERT_EQ(dc_cache_intern(back.cache, bytes(late), late.size(), &index), DC_OK);
+  EXPECT_EQ(index, home);
+  report_of(back.cache);
 }
 
 // Keys and samples that come while the cache is saved: in the file there is no key that cannot be found.
