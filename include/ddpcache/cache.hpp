@@ -211,6 +211,7 @@ class Cache {
   std::vector<std::int32_t> gather(const std::vector<std::int64_t> &indices, const std::vector<Place> &places,
                                    std::uint32_t threads = 1) {
     std::vector<dc_gather> parts;
+    parts.reserve(places.size());
     for (const Place &place : places) parts.push_back(place.part_for(indices.size()));
     return of_batch(indices, [&](std::int64_t count, std::int32_t *statuses) {
       return dc_cache_gather(cache_, indices.data(), count, parts.data(), static_cast<std::uint32_t>(parts.size()),
