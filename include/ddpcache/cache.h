@@ -100,7 +100,14 @@ typedef struct dc_cache_options {
    *  of keys. Identity. */
   uint32_t keyed;
   uint32_t checksums; /**< enum dc_checksums: whether samples carry a checksum, and when it is compared; identity */
-  uint32_t reserved;  /**< 0 */
+  /** 1: a creator asks for its samples' memory to be spread over all NUMA nodes that it may use, so that the ranks of
+   *  every socket read at the same speed. Never an error; dc_cache_info's numa_nodes says what was obtained. */
+  uint32_t interleave;
+  /** 1: each process that maps a cache which was made so asks for transparent huge pages. Never an error; dc_cache_info's
+   *  page_bytes says what was obtained. Samples get them on a tmpfs mounted with huge=always or huge=within_size;
+   *  without that, /dev/shm stays with small pages. */
+  uint32_t huge_pages;
+  uint32_t reserved; /**< 0 */
 } dc_cache_options;
 
 /** Sets every option to its default.

@@ -36,6 +36,11 @@ typedef struct dc_cache_info {
   uint64_t keys; /**< keys that have an index, as counted: a kill may have cost a count, and dc_cache_check is exact */
   uint32_t checksums; /**< enum dc_checksums */
   uint32_t read_only; /**< 1: this handle was attached by dc_cache_attach_read_only */
+  /** The largest page that maps samples in this process now where the cache was made with huge_pages (asking costs some
+   *  10 ms a GiB that the process has mapped in small pages); else the page size of the file system. */
+  uint64_t page_bytes;
+  uint32_t numa_nodes; /**< over which samples are spread; 1: not spread, as the kernel places what is first written */
+  uint32_t reserved;   /**< 0 */
 } dc_cache_info;
 
 /** Describes the cache. DC_OK; DC_ERROR_ARGUMENT. Never blocks. @since 0.1 */

@@ -110,10 +110,15 @@ Status make_file(const Birth &birth, Descriptor *file, Segment *segment) {
   const Space space = look_at_space(file->get());
   Geometry geometry = requested_geometry(birth.options);
   geometry.page_bytes = birth.directory.file_system().page_bytes;
+  geometry.huge_pages = birth.options.huge_pages;
   if (Status status = fit(birth, space, &geometry, &segment->layout); !status.ok()) return status;
   if (Status status = reserve_file(birth, file->get(), space, segment->layout); !status.ok()) return status;
   if (Status status = complete_header(birth, geometry, &segment->header); !status.ok()) return status;
   if (Status status = segment->map(file->get()); !status.ok()) return status;
+  // Before any step is reserved. On a disk's file system it would be a wish of this process's own, and for nothing.
+  if (birth.options.interleave && birth.directory.file_system().medium != Medium::disk) {
+    interleave(segment->arena(), segment->layout.arena_bytes());
+  }
   // Through the mapping, since a hugetlbfs has no write(2).
   segment->stored_header() = segment->header;
   DC_FAULT_POINT("header-written");

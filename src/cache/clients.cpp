@@ -135,8 +135,8 @@ Status Clients::register_client() {
   }
   return failure(DC_ERROR_CLIENTS,
                  "all %u client records are in use: close a client, or create the cache with a larger "
-                 "clients_max",
-                 segment_.header.geometry.clients_max);
+                 "clients_max, of up to %d",
+                 segment_.header.geometry.clients_max, DC_CLIENTS_MAX);
 }
 
 // Takes record `number` if its client is provably gone and no other newcomer is at it.

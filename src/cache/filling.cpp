@@ -228,7 +228,11 @@ Status Cache::claim(int64_t index, int64_t deadline_ns, bool unless_full, Fill *
       if (const Status status = await(index, word, deadline_ns, &waited); !status.ok()) return status;
       continue;
     }
-    if (unless_full && extents_.looks_full(1)) return DC_FULL;
+    if (unless_full && extents_.looks_full(1)) {
+      // Or the last room has just been taken for this very index: then the entry says so by now.
+      if (shared.load(std::memory_order_acquire) == word.bits()) return DC_FULL;
+      continue;
+    }
     if (Status status = clients_.may_fill(); !status.ok()) return status;
     uint32_t slot = 0;
     if (Status status = clients_.take_fill_slot(&slot); !status.ok()) return status;

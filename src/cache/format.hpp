@@ -38,6 +38,8 @@ struct Geometry {
   uint32_t keyed = 0;      // 1: there is a key table
   uint32_t checksums = DC_CHECKSUMS_OFF;
   uint64_t page_bytes = kPageBytes;  // what the file is reserved in; more on huge pages
+  uint32_t huge_pages = 0;           // 1: each process asks for transparent huge pages
+  uint32_t reserved = 0;
 
   friend bool operator==(const Geometry &, const Geometry &) = default;
 };

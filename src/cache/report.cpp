@@ -218,6 +218,13 @@ void Cache::info(dc_cache_info *info) {
   info->keys = segment_.control().keys.load(std::memory_order_relaxed);  // a count for people
   info->keep = segment_.control().keep.load();
   info->read_only = segment_.read_only();
+  info->numa_nodes = interleaved_nodes(segment_.readable_arena());
+  info->page_bytes = header.geometry.page_bytes;
+  if (header.geometry.huge_pages != 0) {
+    for (const uint8_t *arena : {segment_.readable_arena(), static_cast<const uint8_t *>(segment_.arena())}) {
+      info->page_bytes = std::max(info->page_bytes, largest_page(arena, segment_.layout.arena_bytes()));
+    }
+  }
   info->checksums = header.geometry.checksums;
   std::memcpy(info->uuid, header.uuid, sizeof info->uuid);
   std::memcpy(info->name, header.name, sizeof info->name);

@@ -4,6 +4,7 @@
 #include "files.hpp"
 #include "format.hpp"
 #include "mapping.hpp"
+#include "placement.hpp"
 
 namespace ddpcache {
 
@@ -29,8 +30,13 @@ class Segment {
     if (status.ok() && !read_only_) {
       status = Mapping::map(apart.get(), layout.file_bytes, Access::read_write, &writable_);
     }
+    if (!status.ok()) return status;
     words_ = read_only_ ? readable_.data() : writable_.data();
-    return status;
+    if (header.geometry.huge_pages != 0) {
+      ask_huge_pages(readable_.data() + layout.arena_offset, layout.arena_bytes());
+      ask_huge_pages(words_ + layout.arena_offset, layout.arena_bytes());
+    }
+    return {};
   }
 
   // Whether any store to a word would be a segmentation fault.
@@ -84,6 +90,9 @@ class Segment {
   const uint8_t *readable_step(uint32_t step) const { return readable_.data() + step_offset(step); }
   // All before the arena: the words that every look goes through. Whole pages, since the arena begins with one.
   const uint8_t *words() const { return words_; }
+  // The memory of samples, by the mapping through which readers see it and by that of the words.
+  const uint8_t *readable_arena() const { return readable_.data() + layout.arena_offset; }
+  uint8_t *arena() const { return words_ + layout.arena_offset; }
   uint64_t words_bytes() const { return layout.arena_offset; }
   uint64_t step_offset(uint32_t step) const { return layout.arena_offset + step * layout.step_bytes; }
 

@@ -47,6 +47,10 @@ Status import_options(const dc_cache_options *options, dc_cache_options *ours) {
   if (ours->keep > 1 || ours->partial > 1) {
     return failure(DC_ERROR_RANGE, "keep is %u and partial %u: each is 0 or 1", ours->keep, ours->partial);
   }
+  if (ours->interleave > 1 || ours->huge_pages > 1) {
+    return failure(DC_ERROR_RANGE, "interleave is %u and huge_pages %u: each is 0 or 1", ours->interleave,
+                   ours->huge_pages);
+  }
   return ours->timeout_ns < 0 ? negative("timeout_ns", ours->timeout_ns) : Status();
 }
 

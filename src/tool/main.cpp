@@ -74,6 +74,8 @@ void show(const std::string &name, const Place &place) {
               i.clients_attached, i.clients_max, i.keep ? "yes" : "no",
               i.checksums == DC_CHECKSUMS_OFF ? "off" : (i.checksums == DC_CHECKSUMS_FILL ? "fill" : "read"),
               i.creator_pid);
+  std::printf("pages         of %s, on %u NUMA node%s\n", readable_bytes(i.page_bytes).c_str(), i.numa_nodes,
+              i.numa_nodes == 1 ? " or where first written" : "s in turn");
   std::printf("hits          %" PRIu64 "\nmisses        %" PRIu64 "\nfills         %" PRIu64 "\naborts        %" PRIu64
               "\nwaits         %" PRIu64 "\ntime-outs     %" PRIu64 "\nbypasses      %" PRIu64
               "\ntakeovers     %" PRIu64 "\ndamaged       %" PRIu64 "\n",

@@ -169,5 +169,31 @@ TEST_F(HugePages, KeepACacheUntilItIsUnlinked) {
   EXPECT_FALSE(name_->exists());
 }
 
+// On a tmpfs that gives them to whoever writes, and on one that does not.
+TEST(TransparentHugePages, AreObtainedWhereTheFileSystemHasThemAndInfoSaysSo) {
+  for (const bool has : {true, false}) {
+    Mount mount;
+    if (!mount.mount("tmpfs", has ? "size=64m,huge=always" : "size=64m,huge=never")) {
+      GTEST_SKIP() << "mounting a tmpfs with or without huge pages is not permitted here";
+    }
+    const CacheName name(mount.path().c_str());
+    dc_cache_options options = options_for(100, 24 * kMiB, 300'000);
+    options.huge_pages = 1;
+    dc_cache *opened = nullptr;
+    dc_error error = {};
+    ASSERT_EQ(dc_cache_open(name.c_str(), mount.path().c_str(), "test", &options, &opened, &error), DC_OK)
+        << error.message;
+    const Handle cache(opened);
+    for (int64_t index = 0; index < 60; ++index) ASSERT_EQ(put(cache, index, 300'000), DC_OK);
+    for (int64_t index = 0; index < 60; ++index) ASSERT_TRUE(holds(cache, index, 300'000));
+    EXPECT_EQ(info_of(cache).page_bytes, has ? kHuge : 4096u);
+    dc_cache *looking = nullptr;
+    ASSERT_EQ(dc_cache_attach_read_only(name.c_str(), mount.path().c_str(), kSecond, &looking, nullptr), DC_OK);
+    const Handle own(looking);
+    for (int64_t index = 0; index < 60; ++index) ASSERT_TRUE(holds(own, index, 300'000));
+    EXPECT_EQ(info_of(own).page_bytes, has ? kHuge : 4096u) << "attached";
+  }
+}
+
 }  // namespace
 }  // namespace ddpcache::test

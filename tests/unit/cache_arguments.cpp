@@ -106,6 +106,8 @@ TEST_F(Refusal, OfOpenWithNullOrWrongArguments) {
   EXPECT_EQ(with([](auto &o) { o.timeout_ns = -1; }), DC_ERROR_RANGE);
   EXPECT_EQ(with([](auto &o) { o.keep = 2; }), DC_ERROR_RANGE);
   EXPECT_EQ(with([](auto &o) { o.checksums = 3; }), DC_ERROR_RANGE);
+  EXPECT_EQ(with([](auto &o) { o.interleave = 2; }), DC_ERROR_RANGE);
+  EXPECT_EQ(with([](auto &o) { o.huge_pages = 2; }), DC_ERROR_RANGE);
   EXPECT_EQ(with([](auto &o) { o.partial = 7; }), DC_ERROR_RANGE);
   EXPECT_EQ(with([](auto &o) { o.struct_size = 8; }), DC_ERROR_ARGUMENT);
 }

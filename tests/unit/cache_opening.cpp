@@ -265,9 +265,24 @@ TEST(Opening, CountsTheClientsWhenTheTableIsFull) {
   Handle second = open_cache(name, options);
   dc_error error;
   EXPECT_EQ(open_status(name, options, "test", &error), DC_ERROR_CLIENTS);
-  EXPECT_NE(std::string(error.message).find('2'), std::string::npos) << error.message;
+  const std::string text = error.message;
+  EXPECT_NE(text.find("all 2 client records"), std::string::npos) << text;
+  EXPECT_NE(text.find("larger clients_max, of up to 4095"), std::string::npos) << text;
   EXPECT_EQ(second.close(), DC_OK);
   EXPECT_EQ(open_status(name, options, "test", &error), DC_OK);
+}
+
+TEST(Opening, HasOneClientOrAsManyAsThereCanBe) {
+  for (const uint32_t clients : {1u, static_cast<uint32_t>(DC_CLIENTS_MAX)}) {
+    const CacheName name;
+    dc_cache_options options = options_for(10, 1 << 20);
+    options.clients_max = clients;
+    const Handle cache = open_cache(name, options);
+    EXPECT_EQ(info_of(cache).clients_max, clients);
+    EXPECT_EQ(put(cache, 1, 100), DC_OK);
+    EXPECT_EQ(open_status(name, options, "test", nullptr), clients == 1 ? DC_ERROR_CLIENTS : DC_OK);
+    EXPECT_EQ(report_of(cache).clients, 1u);
+  }
 }
 
 // Every single byte of the header of a file that somebody else holds open, changed.

@@ -93,6 +93,8 @@ class Cache(Batches, Saving):
         keyed: samples have keys instead of indices; `length` should be 1.3 times the number of keys, and an entry takes
             16 bytes more.
         clients_max: processes that may be attached at one time, 1 to 4,095; None: 1,024.
+        interleave: spread the samples' memory over all NUMA nodes, for ranks on several sockets; see info.numa_nodes.
+        huge_pages: ask for transparent huge pages, on a tmpfs that has them; see info.page_bytes.
         read_only: attach to a cache that is in use or kept, without being able to change anything in it: `put` and
             `remove` raise UnsupportedError, `get_or_load` returns what it loads without storing it, nothing is counted.
             It also works where the file system is mounted read only. Of a droppable cache views are private copies.
@@ -125,6 +127,8 @@ class Cache(Batches, Saving):
         checksums: Literal["off", "fill", "read"] = "off",
         keyed: bool = False,
         clients_max: int | None = None,
+        interleave: bool = False,
+        huge_pages: bool = False,
         read_only: bool = False,
         timeout: float = _OPEN_SECONDS,
         populate: bool = False,
@@ -136,7 +140,8 @@ class Cache(Batches, Saving):
             raise TypeError("read_only attaches to a cache that is there: give its name, directory and timeout alone")
         if length is None and fingerprint is _REQUIRED:
             given = (capacity, sample_bytes, sample_bytes_max, clients_max)
-            if keep or partial or droppable or keyed or checksums != "off" or any(value is not None for value in given):
+            flags = (keep, partial, droppable, keyed, interleave, huge_pages, checksums != "off")
+            if any(flags) or any(value is not None for value in given):
                 raise TypeError(
                     "to create a cache, give length and fingerprint too; to attach to one, give its name alone"
                 )
@@ -163,6 +168,8 @@ class Cache(Batches, Saving):
                 checksums,
                 keyed,
             )
+            options.interleave = int(bool(interleave))
+            options.huge_pages = int(bool(huge_pages))
             options.job_id = job_id()
             check_fingerprint(fingerprint)
             error = raw.dc_error()

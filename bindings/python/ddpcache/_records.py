@@ -35,6 +35,8 @@ class CacheInfo:
     keys: int  #: that have an index, as counted; Cache.check counts them exactly
     checksums: str  #: "off", "fill" or "read"
     read_only: bool  #: this handle was attached to look only
+    page_bytes: int  #: the largest page that maps samples, where huge_pages was asked for; else the file system's
+    numa_nodes: int  #: over which samples are spread; 1: not spread
     keep: bool  #: it stays when the last client leaves
     format_version: int
 
