@@ -61,6 +61,8 @@ class Saving(core.Handle):
         partial: bool = False,
         droppable: bool | None = None,
         checksums: Literal["off", "fill", "read"] = "off",
+        interleave: bool = False,
+        huge_pages: bool = False,
         clients_max: int | None = None,
         timeout: float = 10.0,
         progress: Progress | None = None,
@@ -103,6 +105,8 @@ class Saving(core.Handle):
             checksums,
             saved.keyed,
         )
+        options.interleave = int(bool(interleave))
+        options.huge_pages = int(bool(huge_pages))
         options.job_id = job_id()
         error = raw.dc_error()
         status = raw.dc_cache_restore(path, name, cache._directory, fingerprint, options, progress, cache, error)
