@@ -309,6 +309,9 @@ class Restoring final : public Content {
   uint64_t said_ = 0;
 };
 
-Status restore_cache(const RestoreRequest &request, Cache **cache) { return Restoring(request).run(cache); }
+// Not on this thread's stack: see turn.hpp.
+Status restore_cache(const RestoreRequest &request, Cache **cache) {
+  return std::make_unique<Restoring>(request)->run(cache);
+}
 
 }  // namespace ddpcache

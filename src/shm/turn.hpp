@@ -13,6 +13,8 @@
 
 namespace ddpcache {
 
+// While it is taken it is in the list of what forks have to see to, of which a child has a copy: it must not lie on the
+// stack of a thread, which children of other threads use again.
 class Turn final : public ForkAware {
  public:
   // What the whole of the work is, for `say`.
@@ -30,19 +32,21 @@ class Turn final : public ForkAware {
   void say(uint32_t at);
   void give_up();
 
-  void after_fork_in_child() noexcept override { file_.reset(); }
+  void after_fork_in_child() noexcept override { close_own(); }
   void descriptor_given_to_another(int fd) noexcept override {
     if (file_.get() == fd) file_.release();
   }
 
  private:
   Status lock(const Directory &directory, bool *taken, uint32_t *holder_at);
+  void close_own() noexcept;
 
   Descriptor file_;
   FileIdentity identity_;
   int64_t first_byte_ = 0;
   uint32_t said_ = 0;
   bool taken_ = false;
+  uint32_t process_ = 0;  // fork generation of who took it
 };
 
 }  // namespace ddpcache

@@ -3,13 +3,16 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "actors.hpp"
@@ -193,6 +196,47 @@ TEST_F(Files, AChildOfARestorerThatIsKilledStopsNobody) {
   restorer.kill_and_reap();
   Actor next;
   EXPECT_EQ(next.ask(restore_it(300)), "0 1");
+}
+
+// Writes over what is free of the stack of a thread.
+[[gnu::noinline]] void write_over_stack() {
+  volatile uint8_t bytes[512 << 10];
+  for (volatile uint8_t &byte : bytes) byte = 0xA5;
+}
+
+// The threads of such a child get the stacks of those that it has not inherited, the restoring one's among them.
+TEST_F(Files, AChildOfAnotherThreadGoesOnWhileThisOneRestores) {
+  save();
+  struct Meeting {
+    std::atomic<bool> begun{false}, over{false};
+  } meeting;
+  const dc_progress meet = [](uint64_t done, uint64_t, void *user) -> int32_t {
+    Meeting *with = static_cast<Meeting *>(user);
+    if (done > 0) with->begun = true;
+    while (done > 0 && !with->over) usleep(1000);
+    return 0;
+  };
+  dc_cache *cache = nullptr;
+  std::thread restorer([&] {
+    dc_cache_restore(path_.c_str(), other_.c_str(), nullptr, nullptr, nullptr, meet, &meeting, &cache, nullptr);
+  });
+  while (!meeting.begun) usleep(1000);
+  const CacheName name;
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 8; ++i) threads.emplace_back(write_over_stack);
+    for (std::thread &thread : threads) thread.join();
+    Handle opened = open_cache(name, options_for(1, 1 << 20, 64));
+    _exit(put(opened, 0, 64) == DC_OK && opened.close() == DC_OK ? 0 : 1);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  meeting.over = true;
+  restorer.join();
+  EXPECT_NE(static_cast<dc_cache *>(Handle(cache)), nullptr);
 }
 
 // Others fill and leave while the cache is saved.
