@@ -154,7 +154,9 @@ class Saving {
     if (memory > 0 && (!keys_ || keys_->has(index))) {
       Pin pin(cache_);
       RecordGlance found;
-      if (cache_.find(index, &pin, &found).ok()) {
+      uint64_t data_bytes = 0;
+      // Whole, as a restore wants it: who looks at a sample for its first array sees less.
+      if (cache_.find(index, &pin, &found).ok() && inspect_record(found.record, found.record_bytes, &data_bytes)) {
         if (Status status = save_record(index, found); !status.ok()) return status;
       }
     }
