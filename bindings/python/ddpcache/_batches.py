@@ -163,7 +163,8 @@ class Batches(core.Handle):
             array: which array of each sample: 0 is the first. All must have one dtype and number of dimensions.
             threads: native threads to copy with, 1 to 64. Small batches take fewer: one for each MB.
             tensors: as torch tensors instead of NumPy arrays.
-            statuses: as for read_batch; a sample that was not copied then has no elements.
+            statuses: as for read_batch; a sample that was not copied then has no elements, or zeros where it was
+                removed during the call.
 
         Raises MissError, RecordError and RangeError as read_batch. Runs without the GIL, and never blocks.
         """
@@ -302,8 +303,7 @@ class _Reading:
         self.must_be(found.like(first), "shape")
         shape = (self.size, *_shape_of(one))
         if out is None:
-            whole = bool((found.statuses == raw.DC_OK).all())
-            batch, memory = (_tensor if kind == "tensor" else _array)(one, shape, whole)
+            batch, memory = (_tensor if kind == "tensor" else _array)(one, shape, self.raises)
         else:
             samples = f"{self.size} samples like {self.kind} {self.names[first]}"
             batch, memory = out, _memory_of(out, one, shape, samples)
@@ -323,7 +323,7 @@ class _Reading:
             shapes = np.concatenate([shapes, np.full((self.size, 1), one["lanes"], np.int64)], axis=1)
         offsets = places // (int(one["bits"]) // 8)
         total = (int(offsets[-1]),)
-        values, memory = (_tensor if kind == "tensor" else _array)(one, total, bool(present.all()))
+        values, memory = (_tensor if kind == "tensor" else _array)(one, total, self.raises)
         self.parts.append((array, memory, 0, places))
         result: list[Any] = [values, offsets, np.where(present[:, None], shapes, 0)]
         if kind == "tensor":
@@ -430,15 +430,16 @@ def _torch_name(one: Any) -> str:
     return name
 
 
-def _array(one: Any, shape: tuple[int, ...], whole: bool) -> tuple[Any, Any]:
-    batch = (np.empty if whole else np.zeros)(shape, _dtype_of(one))
+def _array(one: Any, shape: tuple[int, ...], all_or_none: bool) -> tuple[Any, Any]:
+    """A new batch, and its memory. Unless nobody sees it in part, what is not copied is 0."""
+    batch = (np.empty if all_or_none else np.zeros)(shape, _dtype_of(one))
     return batch, batch
 
 
-def _tensor(one: Any, shape: tuple[int, ...], whole: bool) -> tuple[Any, Any]:
+def _tensor(one: Any, shape: tuple[int, ...], all_or_none: bool) -> tuple[Any, Any]:
     import torch
 
-    batch = (torch.empty if whole else torch.zeros)(shape, dtype=getattr(torch, _torch_name(one)))
+    batch = (torch.empty if all_or_none else torch.zeros)(shape, dtype=getattr(torch, _torch_name(one)))
     return batch, _bytes_of(batch)
 
 

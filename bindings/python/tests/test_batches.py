@@ -195,6 +195,31 @@ class TestWholeSamples:
             with pytest.raises(ValueError, match="int32 array of 2"):
                 filled.read_batch([1, 2], statuses=wrong)
 
+    @pytest.mark.parametrize("read", ["read_batch", "read_ragged"])
+    def test_a_sample_that_goes_meanwhile_leaves_zeros(self, open_cache, monkeypatch, read):
+        cache = open_cache(".going", droppable=True)
+        for index in (1, 2):
+            cache[index] = image(index)
+        gather = raw.dc_cache_gather
+
+        def gather_too_late(*arguments):
+            cache.remove(2)
+            return gather(*arguments)
+
+        def not_zeroed(shape, dtype=float):
+            made = np.zeros(shape, dtype)
+            made.reshape(-1).view(np.uint8)[:] = 0xA5
+            return made
+
+        monkeypatch.setattr(raw, "dc_cache_gather", gather_too_late)
+        monkeypatch.setattr(np, "empty", not_zeroed)
+        statuses = np.zeros(2, np.int32)
+        batch = getattr(cache, read)([1, 2], statuses=statuses)
+        assert statuses.tolist() == [0, raw.DC_MISS]
+        images = [batch.sample(0), batch.sample(1)] if read == "read_ragged" else batch
+        assert (images[0] == 1).all()
+        assert (images[1] == 0).all()
+
     def test_samples_that_are_not_like_the_first_are_named(self, open_cache):
         cache = open_cache(".unlike")
         cache[1] = (image(1), 1)
