@@ -44,8 +44,9 @@ bool has_room(const SavedHeader &header, const Geometry &geometry, Layout *layou
 }
 
 // The saved capacity, or more where samples of different sizes, coming in another order, might need it.
-uint64_t sufficient_capacity(const SavedHeader &header, const dc_cache_options &options) {
+uint64_t sufficient_capacity(const SavedHeader &header, const dc_cache_options &options, uint64_t page_bytes) {
   Geometry geometry = requested_geometry(options);
+  geometry.page_bytes = page_bytes;
   geometry.capacity_bytes = header.capacity_bytes;
   if (geometry.sample_bytes_max == 0) geometry.sample_bytes_max = geometry.sample_bytes;
   Layout layout;
@@ -154,7 +155,10 @@ class Restoring final : public Content {
     *born = options_;
     if (born->sample_bytes == 0 && born->sample_bytes_max == 0) born->sample_bytes_max = header_.sample_bytes_max;
     if (Status status = check_geometry(requested_geometry(*born)); !status.ok()) return status;
-    if (born->capacity_bytes == 0) born->capacity_bytes = sufficient_capacity(header_, *born);
+    if (born->capacity_bytes != 0) return {};
+    Directory directory;
+    if (Status status = Directory::open(request_.directory, &directory); !status.ok()) return status;
+    born->capacity_bytes = sufficient_capacity(header_, *born, directory.file_system().page_bytes);
     return {};
   }
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "actors.hpp"
+#include "mounts.hpp"
 
 namespace ddpcache::test {
 namespace {
@@ -300,6 +301,26 @@ TEST_F(SmallDisk, SpaceThatEndsInTheMiddleLeavesTheOldFile) {
   EXPECT_EQ(saver.ask("unhog"), "0");
   EXPECT_EQ(saver.ask("files /dev/shm"), "2") << "the cache and the lock file";
   EXPECT_EQ(saver.ask("save /dev/shm/first"), "0 350");
+}
+
+// A step is at least a page, and each size class that is in use takes one.
+TEST_F(Files, AFileOfManySizesFitsWherePagesAreHuge) {
+  const HugePagePool pool(60);
+  Mount mount;
+  if (pool.pages() < 60) GTEST_SKIP() << "there are no 60 huge pages of 2 MiB to be had";
+  if (!mount.mount("hugetlbfs", "pagesize=2M")) GTEST_SKIP() << "mounting a hugetlbfs is not permitted here";
+  const CacheName name, restored(mount.path().c_str());
+  const Handle cache = open_cache(name, options_for(100, 8 << 20, 0, 40'000));
+  for (int64_t i = 0; i < 100; ++i) ASSERT_EQ(put(cache, i, static_cast<uint64_t>(400 * i)), DC_OK);
+  ASSERT_EQ(dc_cache_save(cache, path_.c_str(), nullptr, nullptr, nullptr, nullptr), DC_OK);
+  dc_cache *opened = nullptr;
+  dc_error error = {};
+  EXPECT_EQ(dc_cache_restore(path_.c_str(), restored.c_str(), restored.directory(), nullptr, nullptr, nullptr, nullptr,
+                             &opened, &error),
+            DC_OK)
+      << error.message;
+  const Handle there(opened);
+  for (int64_t i = 0; opened && i < 100; ++i) EXPECT_TRUE(holds(there, i, static_cast<uint64_t>(400 * i)));
 }
 
 TEST_F(Files, ALimitOnTheSizeOfFilesIsAnErrorAndNoSignal) {
