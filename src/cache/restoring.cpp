@@ -35,8 +35,15 @@ bool has_room(const SavedHeader &header, const Geometry &geometry, Layout *layou
     return false;
   }
   std::vector<uint64_t> samples(layout->classes.size() + 1);
-  for (const SizeBucket &bucket : header.sizes) samples[layout->class_for(bucket.largest)] += bucket.samples;
   *wanted_steps = 0;
+  for (uint32_t i = 0; i < kSizeBuckets; ++i) {
+    const SizeBucket &bucket = header.sizes[i];
+    if (bucket.samples == 0) continue;
+    const uint32_t size_class = layout->class_for(bucket.largest);
+    samples[size_class] += bucket.samples;
+    // Its smaller samples may be of smaller classes: each of these may have begun a step more.
+    *wanted_steps += size_class - std::min(size_class, layout->class_for(size_bucket_begin(i)));
+  }
   for (size_t c = 0; c < layout->classes.size(); ++c) {
     *wanted_steps += ceil_div<uint64_t>(samples[c], layout->classes[c].slots);
   }

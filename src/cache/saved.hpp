@@ -29,6 +29,8 @@ struct SizeBucket {
   uint64_t largest;  // record, in bytes
 };
 uint32_t size_bucket(uint64_t record_bytes);
+// The smallest size in a bucket.
+constexpr uint64_t size_bucket_begin(uint32_t bucket) { return uint64_t{4 + bucket % 4} << (1 + bucket / 4); }
 
 struct SavedHeader {
   char magic[8];

@@ -1,0 +1,63 @@
+// Whether a restored cache has room for what a full one held: the samples come in another order than they were stored in.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "../support/caches.hpp"
+#include "ddpcache/saving.h"
+#include "saved.hpp"
+
+namespace ddpcache::test {
+namespace {
+
+TEST(SavingRoom, EveryBucketOfSizesBeginsWhereItSays) {
+  for (uint32_t bucket = 0; bucket < kSizeBuckets - 1; ++bucket) {
+    EXPECT_EQ(size_bucket(size_bucket_begin(bucket)), bucket);
+    EXPECT_EQ(size_bucket(size_bucket_begin(bucket + 1) - 1), bucket);
+  }
+}
+
+// Of every size there is, so that the samples of a bucket are of several size classes.
+class FullOfAllSizes : public ::testing::TestWithParam<unsigned> {};
+
+INSTANTIATE_TEST_SUITE_P(Seeds, FullOfAllSizes, ::testing::Range(1u, 9u));
+
+TEST_P(FullOfAllSizes, FitsItsOwnFile) {
+  std::mt19937 random(GetParam());
+  std::uniform_real_distribution<double> doublings(6, 14.2);
+  std::vector<uint64_t> sizes(60);
+  for (uint64_t &size : sizes) size = static_cast<uint64_t>(std::exp2(doublings(random)));
+  std::sort(sizes.begin(), sizes.end());
+  const int64_t length = static_cast<int64_t>(sizes.size());
+
+  // The largest comes first here, and takes the steps that smaller ones then share; in the file it comes last.
+  const CacheName name, other;
+  const Handle cache = open_cache(name, options_for(length, 600'000, 0, 20'000));
+  for (int64_t index = length - 1; index >= 0; --index) {
+    ASSERT_EQ(put(cache, index, sizes[static_cast<size_t>(index)]), DC_OK);
+  }
+  const std::string path =
+      (std::filesystem::temp_directory_path() / ("ddpcache-room-" + std::to_string(getpid()))).string();
+  int64_t saved = 0;
+  ASSERT_EQ(dc_cache_save(cache, path.c_str(), nullptr, nullptr, &saved, nullptr), DC_OK);
+  EXPECT_EQ(saved, length);
+  dc_cache *restored = nullptr;
+  dc_error error = {};
+  EXPECT_EQ(
+      dc_cache_restore(path.c_str(), other.c_str(), nullptr, nullptr, nullptr, nullptr, nullptr, &restored, &error),
+      DC_OK)
+      << error.message;
+  const Handle back(restored);
+  std::filesystem::remove(path);
+  ASSERT_NE(restored, nullptr);
+  EXPECT_EQ(stats_of(back).resident, static_cast<uint64_t>(length));
+}
+
+}  // namespace
+}  // namespace ddpcache::test
