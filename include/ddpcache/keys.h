@@ -10,9 +10,9 @@
  * So two data sets, or two choices from one data set, share a cache without being taken for each other, if their keys
  * say which they are. What bytes the other languages make of their keys is in docs/format.md; text is its UTF-8.
  *
- * Keys are known by their XXH3-128 hash and are not kept themselves. Two keys are taken for one only if all 128 bits are
- * the same: with 10^9 keys there is such a pair with a chance of 2 in 10^21. XXH3 is no defence against somebody who
- * makes keys for that purpose: do not take them from strangers.
+ * Keys are known by their XXH3-128 hash and are not kept themselves. Two keys are taken for one only if all 128 bits
+ * are the same: with 10^9 keys there is such a pair with a chance of 2 in 10^21. XXH3 is no defence against somebody
+ * who makes keys for that purpose: do not take them from strangers.
  *
  * Keys are never forgotten: removing a sample leaves its key, and its index. So `length` bounds how many different keys
  * a cache ever sees. It should be 1.3 times their number: a look at a key that is there then reads 3 places of the
@@ -35,8 +35,9 @@ extern "C" {
  *  @param key        its bytes; may be NULL where key_bytes is 0, which is a key like any other
  *  @param key_bytes  its length
  *  @param index      receives the index, 0..length-1, where DC_OK is returned
- *  @return DC_OK; DC_FULL where `length` other keys have taken all indices, or the cache was attached read only; DC_ERROR_UNSUPPORTED in a cache that is not
- *          keyed; DC_ERROR_ARGUMENT. Never blocks. @since 0.1 */
+ *  @return DC_OK; DC_FULL where `length` other keys have taken all indices, and for a new key where the cache was
+ *          attached read only; DC_ERROR_UNSUPPORTED in a cache that is not keyed; DC_ERROR_ARGUMENT. Never blocks.
+ *          @since 0.1 */
 DC_API int32_t dc_cache_intern(dc_cache *cache, const uint8_t *key, uint64_t key_bytes, int64_t *index);
 
 /** The index of a key, if it has one. Changes nothing.

@@ -28,9 +28,11 @@ extern "C" {
 
 /** Hears how far a save or a restore has come, and may stop it.
  *
- *  Called on the calling thread, with no lock held: at the start, then at least every 64 MiB and seldom more than ten
- *  times a second, and at the end, when `done_bytes` is `total_bytes` and the file or the cache has not got its name
- *  yet. While another process restores the cache it is called with that one's progress. It may use any cache.
+ *  Called on the calling thread, with no lock held: at the start, then about ten times a second, or every 64 MiB where
+ *  that is more often, and at the end, when `done_bytes` is `total_bytes` and the file or the cache has not got its
+ *  name yet; but not at the end of a restore that finds the cache there. While another process restores the cache it
+ *  is called with that one's progress. It may use any cache; while a cache is restored its thread may have a fill open,
+ *  so that a sample that another client is filling is DC_BUSY at once.
  *
  *  @param done_bytes   so far
  *  @param total_bytes  of the whole; while a cache is saved this is an estimate, and may change from call to call
@@ -63,9 +65,9 @@ DC_API int32_t dc_cache_save(dc_cache *cache, const char *path, dc_progress prog
  *  All processes of a job can make the same call at once: exactly one reads the file, the others wait for it and then
  *  attach. A cache of this name that is in use is attached to, whatever it holds, if it has the same identity (options
  *  and fingerprint), and is an error otherwise. One that no process uses (kept, or left by a crash) is used again if
- *  its identity is the same, it has a fingerprint and at least as many samples as the file; otherwise it is replaced
- *  when the restored one is complete, so that for a while there must be room for both. Where info says `created`, this
- *  call has read the file.
+ *  its identity is the same, it has a fingerprint and at least as many samples as the file, as counted. Otherwise one
+ *  that is kept is replaced when the restored one is complete, so that for a while there must be room for both; what a
+ *  crash left may go at once. Where info says `created`, this call has read the file.
  *
  *  The restored cache is as any other. It has the options given here; where one is 0 (of `options` NULL: each) the
  *  saved cache's length, capacity, sample_bytes and sample_bytes_max. With the saved capacity there is always room for

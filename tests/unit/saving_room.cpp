@@ -1,4 +1,4 @@
-// Whether a restored cache has room for what a full one held: the samples come in another order than they were stored in.
+// Whether a restored cache has room for what the saved one held, though samples come in another order than they did.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
