@@ -29,6 +29,12 @@
  *   fill is handed to the next caller who wants that index, within 100 ms of the kernel's release of the dead one's
  *   lock.
  * Memory. Nothing is written that was not reserved first: too little space is DC_FULL or an error, never SIGBUS.
+ * Places. A cache lies in shared memory, or in a directory of your choice: on a tmpfs; on a hugetlbfs, whose huge pages
+ *   it then takes in whole; or on a local disk with ext4 or xfs, for data larger than the memory, which the kernel keeps
+ *   in memory as far as there is room. Other file systems are DC_ERROR_UNSUPPORTED with the reason. On a disk samples
+ *   always carry checksums, and a cache that is kept outlives a reboot: after a clean close all of it is trusted, else
+ *   each sample is compared with its checksum at its first use, and filled again where it is damaged. What was stored
+ *   or removed shortly before the machine stopped may then be as it was before. I/O errors of the disk are not caught.
  *
  * Caveats, each with its remedy:
  *   - A process that closes every descriptor (as daemonising code does) loses its registration: it goes on reading, its
@@ -67,7 +73,8 @@ typedef struct dc_fill dc_fill;
 
 /* ---- Opening and closing. ---- */
 
-/** What guards the bytes of samples against damage: by hardware, by a program that writes where it should not. */
+/** What guards the bytes of samples against damage: by hardware, by a program that writes where it should not. On a disk
+ *  DC_CHECKSUMS_OFF means DC_CHECKSUMS_FILL. */
 enum dc_checksums {
   DC_CHECKSUMS_OFF = 0,  /**< nothing */
   DC_CHECKSUMS_FILL = 1, /**< a commit takes a checksum of the sample, which dc_cache_check compares */
@@ -82,7 +89,8 @@ typedef struct dc_cache_options {
   uint32_t struct_size; /**< set by dc_cache_options_init */
   uint32_t clients_max; /**< processes that may be attached at one time: 1..DC_CLIENTS_MAX; 0: 1024 */
   int64_t length;       /**< entries: 1..DC_LENGTH_MAX; identity */
-  /** For samples. 0: half of what file system, cgroup and machine have free. The creator's counts. */
+  /** For samples. 0: half of what file system, cgroup and machine have free; of a disk, half of what is free there. The
+   *  creator's counts. */
   uint64_t capacity_bytes;
   /** 0: samples of any size. Else every sample's arrays, each rounded up to 64 bytes, add up to at most this, and the
    *  memory is cut into equal pieces of sample_bytes + 192. What describes a sample must fit the 192: 24 bytes; 8, 8 a
@@ -92,8 +100,9 @@ typedef struct dc_cache_options {
   uint64_t sample_bytes_max;
   int64_t timeout_ns; /**< how long open may wait for the user's lock file; default 10 s */
   uint64_t job_id;    /**< any number that the processes of one job share; info shows the creator's; default 0 */
-  uint32_t keep;      /**< 1: the cache stays when its last client has left, until dc_cache_unlink or a reboot */
-  uint32_t partial;   /**< 1: where capacity_bytes is more than is free, take what is free instead of failing */
+  /** 1: the cache stays when its last client has left, until dc_cache_unlink, or a reboot if it is in memory */
+  uint32_t keep;
+  uint32_t partial; /**< 1: where capacity_bytes is more than is free, take what is free instead of failing */
   /** 1: samples can be removed. A hit then names what it looks at, and a client's record takes 8 KiB more. Identity. */
   uint32_t droppable;
   /** 1: samples have keys, see keys.h; each entry then takes 16 bytes more, and `length` should be 1.3 times the number
@@ -124,7 +133,8 @@ DC_API int32_t dc_cache_options_init(dc_cache_options *options, uint32_t struct_
  *  left by a crash) is used again if its identity is the same and it has a fingerprint, and is replaced otherwise.
  *
  *  @param name         1..200 characters of A-Z a-z 0-9 . _ -
- *  @param directory    NULL for shared memory (/dev/shm), or a directory on a tmpfs of your own
+ *  @param directory    NULL for shared memory (/dev/shm), or a directory of your own on a tmpfs, a hugetlbfs or a local
+ *          disk with ext4 or xfs
  *  @param fingerprint  identifies the data: data set, version, deterministic transform; up to 1,024 bytes. NULL: none
  *  @param options      what the cache shall be
  *  @param cache        receives the handle, which the caller closes with dc_cache_close
@@ -133,7 +143,9 @@ DC_API int32_t dc_cache_options_init(dc_cache_options *options, uint32_t struct_
  *          values); DC_ERROR_FORMAT, DC_ERROR_DAMAGED, DC_ERROR_PERMISSION; DC_ERROR_NO_SPACE (with what is needed,
  *          what is there, and the remedy); DC_ERROR_CLIENTS; DC_ERROR_LOCKED; DC_ERROR_UNSUPPORTED; DC_ERROR_SYSTEM;
  *          DC_ERROR_NO_MEMORY.
- *  May block up to options->timeout_ns, and for as long as the kernel takes to reserve 8 bytes an entry, or 24 in a keyed cache. @since 0.1 */
+ *  May block up to options->timeout_ns, and for as long as the kernel takes to reserve 8 bytes an entry, or 24 in a keyed
+ *  cache; on a disk that was not closed before a reboot, for as long as reading those and 8 bytes a sample takes.
+ *  @since 0.1 */
 DC_API int32_t dc_cache_open(const char *name, const char *directory, const char *fingerprint,
                              const dc_cache_options *options, dc_cache **cache, dc_error *error);
 
@@ -160,7 +172,8 @@ DC_API int32_t dc_cache_attach(const char *name, const char *directory, int64_t 
  *    caches views are without a copy, as ever.
  *
  *  @param timeout_ns  how long it may wait for the user's lock file, >= 0; it does not wait where there is none
- *  @return as dc_cache_attach, but never DC_ERROR_CLIENTS. @since 0.1 */
+ *  @return as dc_cache_attach, but never DC_ERROR_CLIENTS; DC_ERROR_STATE for a cache on a disk that was not closed before
+ *          the machine stopped, and that nobody has opened for writing since. @since 0.1 */
 DC_API int32_t dc_cache_attach_read_only(const char *name, const char *directory, int64_t timeout_ns, dc_cache **cache,
                                          dc_error *error);
 
@@ -170,13 +183,14 @@ DC_API int32_t dc_cache_attach_read_only(const char *name, const char *directory
  *  No other thread may be inside a call with this handle, and no fill of it may be open (DC_ERROR_STATE, nothing done).
  *  In a forked child it ends the child's own registration only. Blocks for up to 100 ms where another process holds the
  *  lock file; the name is then left to the next dc_cache_open or dc_cache_gc, and so it is where the last client
- *  attached read only and cannot write to the directory. NULL is DC_OK. @since 0.1 */
+ *  attached read only and cannot write to the directory. The last client of a kept cache on a disk blocks until all of
+ *  it is written there, and for up to 10 s for the lock file. NULL is DC_OK. @since 0.1 */
 DC_API int32_t dc_cache_close(dc_cache *cache);
 
 /** Removes a cache's name at once, kept or not. Processes that have it open go on with it; a later open creates anew.
  *
  *  @return DC_OK; DC_ERROR_NOT_FOUND; DC_ERROR_ARGUMENT, DC_ERROR_NAME; DC_ERROR_PERMISSION; DC_ERROR_LOCKED after 10
- *          s; DC_ERROR_UNSUPPORTED for a directory on no tmpfs; DC_ERROR_SYSTEM. @since 0.1 */
+ *          s; DC_ERROR_UNSUPPORTED for a directory where no cache may lie; DC_ERROR_SYSTEM. @since 0.1 */
 DC_API int32_t dc_cache_unlink(const char *name, const char *directory, dc_error *error);
 
 /** Removes every cache of this user that nobody is attached to and that is not kept. Every creation does this too.
@@ -263,7 +277,8 @@ DC_API int32_t dc_view_array(const dc_view *view, uint32_t number, dc_array *arr
  *  @param bytes  optional; receives its length without the NUL. Never blocks. @since 0.1 */
 DC_API const char *dc_view_structure(const dc_view *view, uint64_t *bytes);
 
-/** Whether a sample is in the cache: DC_OK or DC_MISS; DC_ERROR_RANGE, DC_ERROR_ARGUMENT. Never blocks. @since 0.1 */
+/** Whether a sample is in the cache: DC_OK or DC_MISS; DC_ERROR_RANGE, DC_ERROR_ARGUMENT. One that is still to be verified
+ *  after a stop of the machine counts. Never blocks. @since 0.1 */
 DC_API int32_t dc_cache_contains(dc_cache *cache, int64_t index);
 
 /* ---- Filling. ---- */

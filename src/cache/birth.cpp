@@ -14,6 +14,7 @@
 #include "fault.hpp"
 #include "process.hpp"
 #include "space.hpp"
+#include "trust.hpp"
 
 namespace ddpcache {
 namespace {
@@ -107,6 +108,7 @@ Status make_file(const Birth &birth, Descriptor *file, Segment *segment) {
   struct stat properties;
   if (fstat(file->get(), &properties) != 0) return system_failure("fstat", birth.subject, errno);
   segment->identity = {properties.st_dev, properties.st_ino};
+  segment->medium = birth.directory.file_system().medium;
   const Space space = look_at_space(file->get());
   Geometry geometry = requested_geometry(birth.options);
   geometry.page_bytes = birth.directory.file_system().page_bytes;
@@ -122,7 +124,8 @@ Status make_file(const Birth &birth, Descriptor *file, Segment *segment) {
   // Through the mapping, since a hugetlbfs has no write(2).
   segment->stored_header() = segment->header;
   DC_FAULT_POINT("header-written");
-  return {};
+  if (birth.options.keep) segment->control().keep.store(1);
+  return begin_life(*segment, file->get(), birth.subject);
 }
 
 }  // namespace ddpcache

@@ -102,12 +102,16 @@ class Cache {
     std::array<ArrayBytes, DC_ARRAYS_MAX> arrays;
   };
 
+  void remove_if_last();
+  void put_on_disk_if_last();
+
   Status check_index(int64_t index) const;
   Status check_keyed() const;
   // The record of a sample that is READY, named by `pin` where it could go; DC_MISS where it is not.
   Status find(int64_t index, Pin *pin, RecordGlance *found);
   // Looks a READY word's record up; turns an unsound one BAD and says DC_MISS.
   Status glance(int64_t index, EntryWord word, RecordGlance *glance);
+  Status verify(int64_t index, EntryWord word, RecordGlance *glance);
   // As find, in a droppable cache whose words this process cannot write: the record is a copy that the pin owns.
   // In private_copies.cpp.
   Status find_copy(int64_t index, Pin *pin, RecordGlance *found);

@@ -13,6 +13,7 @@
 #include "clock.hpp"
 #include "fault.hpp"
 #include "futex.hpp"
+#include "trust.hpp"
 
 namespace ddpcache {
 namespace {
@@ -119,7 +120,8 @@ Status Clients::join() {
     process_->generation.store(fork_generation(), std::memory_order_release);
     return {};
   }
-  Status status = register_client();
+  Status status = reopen_closed(segment_);
+  if (status.ok()) status = register_client();
   if (!status.ok()) unlock(fd, kAttachByte);
   return status;
 }

@@ -161,7 +161,9 @@ Status Fill::commit() {
   }
   Segment &segment = cache_->segment_;
   // A head that the filler itself has spoilt gets no checksum; the first reader finds it.
-  if (segment.seals_records() && !sealed_) seal_record(segment.writable(extent_), segment.extent_bytes(extent_));
+  if (segment.seals_records() && !sealed_) {
+    seal_record(segment.writable(extent_), segment.extent_bytes(extent_), index_);
+  }
   DC_FAULT_POINT("before-publish");
   // EDGE publish: head and data become visible to whoever acquires READY.
   const bool published = leave(EntryWord::ready(generation_, extent_.place), "published");

@@ -72,6 +72,9 @@ struct alignas(kLineBytes) ControlLine {
   std::atomic<int64_t> no_space_ns;  // when growing last failed; 0: never
   Word disturbances;                 // attaches, deaths and takeovers: each may have left extents that no count shows
   Word keys;                         // that have an index, as counted: a kill may have cost one
+  // Of caches on a disk; see trust.hpp. All of one sector, so that a power cut leaves the one with the other.
+  Word boot;     // hash of the boot that had the file open last
+  Word closure;  // whether all of it was on the disk when its last client left
 };
 
 // One a size class: hints for finding an extent. Wrong hints cost time or an early FULL, never a wrong extent.

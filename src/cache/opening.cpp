@@ -11,6 +11,7 @@
 #include "content.hpp"
 #include "fault.hpp"
 #include "names.hpp"
+#include "trust.hpp"
 
 namespace ddpcache {
 
@@ -39,6 +40,11 @@ class Opening {
     }
     deadline_ns_ = deadline_after(timeout_ns_);
     if (Status status = Directory::open(directory, &directory_); !status.ok()) return status;
+    if (options_ && options_->checksums == DC_CHECKSUMS_OFF && directory_.file_system().medium == Medium::disk) {
+      raised_ = *options_;
+      raised_.checksums = DC_CHECKSUMS_FILL;  // without them nothing can be believed after a power cut
+      options_ = &raised_;
+    }
     file_name_ = Directory::cache_file(name_);
     subject_ = directory_.described(file_name_);
     // Each round ends, or another process created, or removed, the cache in the meantime: progress, until the deadline.
@@ -78,8 +84,12 @@ class Opening {
       opened->segment_.header = found.header;
       opened->segment_.layout = found.layout;
       opened->segment_.identity = found.identity;
+      opened->segment_.medium = directory_.file_system().medium;
       opened->origin_.adopted = adopt;
       if (Status status = opened->segment_.map(found.file.get(), access_); !status.ok()) return status;
+      if (adopt) {
+        if (Status status = revive(opened->segment_, found.file.get(), subject_); !status.ok()) return status;
+      }
       return finish(opened, std::move(found.file), cache);
     }
     if (found.attached) return same;
@@ -153,8 +163,7 @@ class Opening {
     DC_FAULT_POINT("before-link");
     if (Status status = directory_.link(opened->clients_.checked_fd(), file_name_); !status.ok()) return status;
     DC_FAULT_POINT("linked");
-    give(opened, cache);
-    return {};
+    return give(opened, cache);
   }
 
   // Registers this process in a file that has no name yet: whoever finds it later finds it in use.
@@ -182,14 +191,17 @@ class Opening {
     // Who removed the file by hand meanwhile has left this process with a cache that nobody else will find.
     if (!directory_.leads_to(file_name_, opened->segment_.identity)) return DC_ERROR_NOT_FOUND;
     if (opened->origin_.adopted && content_ && !content_->is_in(*opened)) return DC_ERROR_NOT_FOUND;
-    give(opened, cache);
-    return {};
+    return give(opened, cache);
   }
 
-  void give(std::unique_ptr<Cache> &opened, Cache **cache) {
-    if (options_ && options_->keep) opened->segment_.control().keep.store(1);
+  Status give(std::unique_ptr<Cache> &opened, Cache **cache) {
+    const Segment &segment = opened->segment_;
+    if (options_ && options_->keep && segment.control().keep.exchange(1) == 0 && segment.medium == Medium::disk) {
+      if (Status status = sync_control(segment); !status.ok()) return status;
+    }
     opened->directory_ = directory_.path();
     *cache = opened.release();
+    return {};
   }
 
   const std::string name_;
@@ -198,6 +210,7 @@ class Opening {
   const dc_cache_options *born_ = nullptr;  // where there is content
   Content *content_ = nullptr;
   bool has_turn_ = false;
+  dc_cache_options raised_;  // what options_ then is
   const int64_t timeout_ns_;
   const Access access_;
   int64_t deadline_ns_ = 0;

@@ -55,8 +55,9 @@ Status Cache::find_copy(int64_t index, Pin *pin, RecordGlance *found) {
     std::atomic_thread_fence(std::memory_order_acquire);  // EDGE copy
     const EntryWord still(shared.load(std::memory_order_relaxed));
     if (still == word) {
-      const bool sound = possible && glance_at_record(copy, head.record_bytes, found) &&
-                         (!segment_.checks_each_hit() || record_is_intact(copy, head.record_bytes));
+      const bool sound =
+          possible && glance_at_record(copy, head.record_bytes, found) &&
+          ((!segment_.checks_each_hit() && !word.is_unverified()) || record_is_intact(copy, head.record_bytes, index));
       return sound ? DC_OK : DC_MISS;
     }
     word = EntryWord(shared.load(std::memory_order_acquire));  // EDGE publish

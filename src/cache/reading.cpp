@@ -13,12 +13,15 @@ Status Cache::check_index(int64_t index) const {
 }
 
 Status Cache::glance(int64_t index, EntryWord word, RecordGlance *glance) {
+  if (word.is_unverified()) [[unlikely]]
+    return verify(index, word, glance);
   Extent extent;
   if (segment_.find_extent(word.place(), &extent)) {
     const uint8_t *record = segment_.readable(extent);
     __builtin_prefetch(record + kLineBytes);  // the data, while the head is on its way
     const bool sound = glance_at_record(record, segment_.extent_bytes(extent), glance);
-    if (sound && (!segment_.checks_each_hit() || record_is_intact(record, segment_.extent_bytes(extent)))) return {};
+    if (sound && (!segment_.checks_each_hit() || record_is_intact(record, segment_.extent_bytes(extent), index)))
+      return {};
   }
   if (segment_.read_only()) return DC_MISS;
   // Nothing that a correct client does leads here. Relaxed on failure: another reader found the same.
@@ -27,6 +30,30 @@ Status Cache::glance(int64_t index, EntryWord word, RecordGlance *glance) {
                                                     std::memory_order_relaxed)) {
     tally(Counter::bad);
   }
+  return DC_MISS;
+}
+
+// A sample that a stop of the machine may have torn: compared with its checksum before anybody sees it, and given up for
+// the next filler where it is not right. words.hpp has the transitions.
+Status Cache::verify(int64_t index, EntryWord word, RecordGlance *glance) {
+  Extent extent;
+  const bool placed = segment_.find_extent(word.place(), &extent);
+  const bool intact = placed && glance_at_record(segment_.readable(extent), segment_.extent_bytes(extent), glance) &&
+                      record_is_intact(segment_.readable(extent), segment_.extent_bytes(extent), index);
+  DC_FAULT_POINT("verifying");
+  if (segment_.read_only()) {
+    // For itself alone: it can tell nobody. What was right under this word is right.
+    std::atomic_thread_fence(std::memory_order_acquire);
+    const EntryWord still(segment_.entry(index).load(std::memory_order_relaxed));
+    return intact && still.without_waiters() == word.without_waiters() ? Status() : Status(DC_MISS);
+  }
+  if (placed && !intact) extents_.announce_free(extent);
+  uint64_t seen = word.bits();
+  const EntryWord next = intact ? word.as_verified() : word.next_empty();
+  const bool changed = segment_.entry(index).compare_exchange_strong(seen, next.bits());
+  if (intact) return changed || EntryWord(seen) == next ? Status() : Status(DC_MISS);
+  if (changed) tally(Counter::bad);
+  if (changed && placed) extents_.note_freed(extent);
   return DC_MISS;
 }
 
@@ -41,7 +68,8 @@ Status Cache::find(int64_t index, Pin *pin, RecordGlance *found) {
     DC_FAULT_POINT("reader-looked");
     if (!pin->name(index, word.place())) return DC_MISS;
     const EntryWord still(shared.load());  // EDGE name
-    if (still == word) return glance(index, word, found);
+    // That it has been verified meanwhile changes nothing of what is named.
+    if (still.without_waiters() == word.without_waiters()) return glance(index, still, found);
     word = still;
   }
   return DC_MISS;

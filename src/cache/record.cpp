@@ -256,27 +256,27 @@ const char *read_structure(const uint8_t *record, uint64_t limit, uint64_t *byte
   return reinterpret_cast<const char *>(text);
 }
 
-bool sum_record(const uint8_t *record, uint64_t limit, RecordSums *sums) {
+bool sum_record(const uint8_t *record, uint64_t limit, int64_t index, RecordSums *sums) {
   RecordHead head;
   if (limit < sizeof head) return false;
   std::memcpy(&head, record, sizeof head);
   if (head.record_bytes < sizeof head || head.record_bytes > limit) return false;
-  const uint64_t seed = hash64(&head, offsetof(RecordHead, checksum));
+  const uint64_t seed = hash64(&head, offsetof(RecordHead, checksum), static_cast<uint64_t>(index));
   const uint64_t sum = hash64(record + sizeof head, head.record_bytes - sizeof head, seed);
   *sums = {head.checksum, sum ? sum : 1};
   return true;
 }
 
-bool seal_record(uint8_t *record, uint64_t limit) {
+bool seal_record(uint8_t *record, uint64_t limit, int64_t index) {
   RecordSums sums;
-  if (!sum_record(record, limit, &sums)) return false;
+  if (!sum_record(record, limit, index, &sums)) return false;
   std::memcpy(record + offsetof(RecordHead, checksum), &sums.actual, sizeof sums.actual);
   return true;
 }
 
-bool record_is_intact(const uint8_t *record, uint64_t limit) {
+bool record_is_intact(const uint8_t *record, uint64_t limit, int64_t index) {
   RecordSums sums;
-  return sum_record(record, limit, &sums) && sums.stored == sums.actual;
+  return sum_record(record, limit, index, &sums) && sums.stored == sums.actual;
 }
 
 }  // namespace ddpcache

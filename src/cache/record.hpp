@@ -80,20 +80,21 @@ bool inspect_record(const uint8_t *record, uint64_t limit, uint64_t *data_bytes)
 // The structure string, checked to end where it should; nullptr where there is none, or none that is sound.
 const char *read_structure(const uint8_t *record, uint64_t limit, uint64_t *bytes);
 
-// What a record's checksum is: XXH3-64 of everything after the head, seeded with XXH3-64 of the head before the checksum;
-// 1 where that is 0.
+// What a record's checksum is: XXH3-64 of everything after the head, seeded with XXH3-64 of the head before the checksum,
+// which is seeded with the index; 1 where that is 0. With the index in it, a complete record of another sample is none of
+// this one's: a power cut can leave one where this one's entry still leads.
 struct RecordSums {
   uint64_t stored;  // 0: not taken
   uint64_t actual;
 };
 
 // False where the head, of which a private copy is made, asks for less than itself or more than `limit` bytes.
-bool sum_record(const uint8_t *record, uint64_t limit, RecordSums *sums);
+bool sum_record(const uint8_t *record, uint64_t limit, int64_t index, RecordSums *sums);
 
 // Writes the checksum of a complete record. False, and nothing is written, where sum_record says so.
-bool seal_record(uint8_t *record, uint64_t limit);
+bool seal_record(uint8_t *record, uint64_t limit, int64_t index);
 
 // Whether a record has a checksum, and the right one.
-bool record_is_intact(const uint8_t *record, uint64_t limit);
+bool record_is_intact(const uint8_t *record, uint64_t limit, int64_t index);
 
 }  // namespace ddpcache

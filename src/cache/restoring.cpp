@@ -275,7 +275,7 @@ class Restoring final : public Content {
     }
     RecordSums sums;
     uint64_t data_bytes = 0;
-    if (!sum_record(record, head.record_bytes, &sums) || sums.stored != sums.actual) {
+    if (!sum_record(record, head.record_bytes, frame.index, &sums) || sums.stored != sums.actual) {
       return damaged_sample(at, frame.index, "does not have its checksum");
     }
     if (!inspect_record(record, head.record_bytes, &data_bytes)) return damaged_sample(at, frame.index, "is not sound");

@@ -172,7 +172,7 @@ class Saving {
     RecordSums sums;
     std::memcpy(&head, found.record, sizeof head);
     // A damaged sample had better be decoded anew.
-    if (!sum_record(found.record, found.record_bytes, &sums) || (sums.stored != 0 && sums.stored != sums.actual))
+    if (!sum_record(found.record, found.record_bytes, index, &sums) || (sums.stored != 0 && sums.stored != sums.actual))
       return {};
     head.checksum = sums.actual;
     last_check_ = frame_check(last_check_, index, head);

@@ -19,6 +19,7 @@ class Segment {
   Header header;  // a private copy
   Layout layout;
   FileIdentity identity;
+  Medium medium = Medium::memory;
 
   // Through an open file description of their own: a mapping keeps its description, and with it all of its locks, for
   // as long as any process has it mapped, and children inherit mappings.
@@ -69,7 +70,7 @@ class Segment {
   KeyTable keys() const {
     return KeyTable({&at<KeySlot>(layout.keys_offset), static_cast<size_t>(header.geometry.length)});
   }
-  const KeySlot &key_slot(int64_t index) const {
+  KeySlot &key_slot(int64_t index) const {
     return at<KeySlot>(layout.keys_offset + static_cast<uint64_t>(index) * sizeof(KeySlot));
   }
   Word &step_word(uint32_t step) const { return at<Word>(layout.steps_offset + step * sizeof(Word)); }

@@ -20,6 +20,23 @@
 //   READY g     BAD g           who finds its record unsound                 CAS
 //   READY, BAD  EMPTY g+1       who removes it, in droppable caches only     CAS                          name
 //
+// On a disk, after the machine has stopped and the file was not closed (trust.hpp), the bit of WAITERS, which means
+// nothing in a READY word, says that the record was not looked at since: READY, unverified. Nobody has a view of it.
+//
+//   from        to              who                                          by
+//   any         READY g U       recovery: the words fit together             store; nobody is attached
+//   any         EMPTY g+1       recovery: they do not                        store; nobody is attached
+//   READY g U   READY g         a reader that found the checksum right       CAS
+//   READY g U   EMPTY g+1       a reader that found it wrong, also where     CAS
+//                               nothing drops: nobody has seen the bytes;
+//                               or who removes it
+//
+// Any number of readers may verify one record at once; each has its own result, and one CAS wins. One that finds the CAS
+// failed looks at the word again: verified by another, it is a hit; else it is a miss, and what this reader read may have
+// been rewritten meanwhile, but is shown to nobody. A reader that dies while verifying has changed nothing. A remover
+// who comes in between makes the CAS fail; in a droppable cache the reader's name keeps the bytes from being rewritten.
+// No edge is needed: the bytes were written in another boot.
+//
 // Extent (one a piece of the arena): 0, never owned; else 1 | index | generation: it belongs to entry `index` while
 // that entry is at `generation` and not EMPTY, and is free for the taking otherwise. Taking is one CAS from the word
 // that was seen. So nothing is freed, nothing is undone after a crash, and nothing can be freed twice.
@@ -104,6 +121,9 @@ class EntryWord {
 
   constexpr EntryWord with_waiters() const { return EntryWord(bits_ | kWaiters); }
   constexpr EntryWord without_waiters() const { return EntryWord(bits_ & ~uint64_t{kWaiters}); }
+  constexpr bool is_unverified() const { return (bits_ & 7) == (kWaiters | static_cast<uint32_t>(State::ready)); }
+  constexpr EntryWord as_unverified() const { return with_waiters(); }
+  constexpr EntryWord as_verified() const { return without_waiters(); }
   constexpr EntryWord next_empty() const { return empty((generation() + 1) & kGenerationMask); }
   constexpr EntryWord as_bad() const { return EntryWord(bits_ | 3); }
 

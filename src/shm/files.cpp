@@ -57,10 +57,7 @@ Status Directory::open(const char *path, Directory *directory) {
   const ssize_t length = readlink(self.c_str(), absolute, sizeof absolute);
   if (length <= 0 || length == sizeof absolute) return system_failure("readlink", self, errno);
   directory->path_.assign(absolute, static_cast<size_t>(length));
-  FileSystem *found = &directory->file_system_;
-  if (Status status = look_at_file_system(directory->fd(), directory->path_, found); !status.ok()) return status;
-  if (found->medium != Medium::disk) return {};
-  return failure(DC_ERROR_UNSUPPORTED, "%s is on a disk: caches live in memory", directory->path_.c_str());
+  return look_at_file_system(directory->fd(), directory->path_, &directory->file_system_);
 }
 
 std::string Directory::lock_file() { return "ddpcache." + std::to_string(geteuid()); }

@@ -189,6 +189,14 @@ Status reserve(int fd, uint64_t offset, uint64_t bytes) {
   return {};
 }
 
+Status give_back(int fd, uint64_t offset, uint64_t bytes) {
+  constexpr int kHow = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+  while (fallocate(fd, kHow, static_cast<off_t>(offset), static_cast<off_t>(bytes)) != 0) {
+    if (errno != EINTR) return system_failure("fallocate(FALLOC_FL_PUNCH_HOLE)", readable_bytes(bytes), errno);
+  }
+  return {};
+}
+
 std::string readable_bytes(uint64_t bytes) {
   constexpr std::array<const char *, 7> kUnits = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   double value = static_cast<double>(bytes);

@@ -37,6 +37,9 @@ uint64_t cgroup_headroom(const std::string &root = "");
 // DC_FULL where the file system has no room, DC_ERROR_UNSUPPORTED where it cannot reserve.
 Status reserve(int fd, uint64_t offset, uint64_t bytes);
 
+// Gives a range back: nothing is reserved there any more, and it reads as zeros.
+Status give_back(int fd, uint64_t offset, uint64_t bytes);
+
 // "1.5 GiB", for messages.
 std::string readable_bytes(uint64_t bytes);
 

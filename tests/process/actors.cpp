@@ -58,6 +58,7 @@ class Player {
         {"put", &Player::put_sample},
         {"load", &Player::load},
         {"get", &Player::get},
+        {"look", &Player::look},
         {"view", &Player::view},
         {"view-right", &Player::view_right},
         {"views", &Player::views},
@@ -105,6 +106,7 @@ class Player {
     dc_cache_options_init(&options, sizeof options);
     words >> name >> options.length >> options.capacity_bytes >> options.sample_bytes >> options.clients_max >>
         options.partial >> options.droppable;
+    if (!(words >> options.keep)) options.keep = 0;
     dc_error error = {};
     said(dc_cache_open(name.c_str(), directory(), "test", &options, &cache_, &error), error);
   }
@@ -161,6 +163,16 @@ class Player {
     uint64_t bytes = 0;
     words >> index >> bytes;
     answer_ << static_cast<bool>(holds(cache_, index, bytes));
+  }
+  void look(std::istream &words) {
+    int64_t index = 0;
+    uint64_t bytes = 0;
+    words >> index >> bytes;
+    dc_view seen = {};
+    const int32_t status = dc_cache_view(cache_, index, &seen);
+    const bool right = status == DC_OK && seen.bytes == bytes && has_pattern(seen.data, bytes, index);
+    answer_ << (status == DC_MISS ? "miss" : right ? "right" : "WRONG");
+    dc_cache_view_release(&seen);
   }
   void view(std::istream &words) {
     int64_t index = 0;

@@ -1,7 +1,7 @@
 // Processes that play clients. An actor is this very program, started anew by exec; it reads one command a line from its
 // standard input, carries it out on its cache and answers with one line: a status, then perhaps more.
 //
-//   open NAME LENGTH CAPACITY SAMPLE_BYTES CLIENTS_MAX PARTIAL DROPPABLE                  STATUS MESSAGE
+//   open NAME LENGTH CAPACITY SAMPLE_BYTES CLIENTS_MAX PARTIAL DROPPABLE [KEEP]           STATUS MESSAGE
 //   attach NAME                                                                           STATUS MESSAGE
 //   in DIRECTORY        where open and attach look from now on                            0
 //   attach-read-only NAME                                                                 STATUS MESSAGE
@@ -11,6 +11,7 @@
 //   put INDEX BYTES     store a sample                                                    STATUS
 //   load INDEX BYTES TIMEOUT_MS                                                           STATUS RUNS
 //   get INDEX BYTES     whether the sample is there and right                             0 or 1
+//   look INDEX BYTES                                                                      right, miss or WRONG
 //   view INDEX          take a view and keep it; view-right BYTES: whether it reads right STATUS; 0 or 1
 //   views INDEX COUNT   take many views of it                                             how many
 //   release             end all views                                                     0

@@ -102,4 +102,43 @@ HugePagePool::~HugePagePool() {
   ::close(lock_);
 }
 
+MemoryGroup::MemoryGroup(uint64_t limit_bytes) {
+  for (const bool version2 : {false, true}) {
+    const std::string parent = version2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
+    const std::string folder = parent + "/ddpcache-test-" + std::to_string(getpid());
+    if (mkdir(folder.c_str(), 0755) != 0) continue;
+    std::ofstream limit(folder + (version2 ? "/memory.max" : "/memory.limit_in_bytes"));
+    if (limit << limit_bytes << std::flush) {
+      folder_ = folder;
+      version2_ = version2;
+      return;
+    }
+    rmdir(folder.c_str());
+  }
+}
+
+MemoryGroup::~MemoryGroup() {
+  if (made()) rmdir(folder_.c_str());
+}
+
+bool MemoryGroup::add(int pid) {
+  std::ofstream members(folder_ + "/cgroup.procs");
+  return static_cast<bool>(members << pid << std::flush);
+}
+
+uint64_t MemoryGroup::peak_bytes() const {
+  uint64_t bytes = 0;
+  std::ifstream(folder_ + (version2_ ? "/memory.peak" : "/memory.max_usage_in_bytes")) >> bytes;
+  return bytes;
+}
+
+bool MemoryGroup::ran_out() const {
+  std::ifstream events(folder_ + (version2_ ? "/memory.events" : "/memory.oom_control"));
+  std::string key;
+  for (uint64_t count = 0; events >> key >> count;) {
+    if (key == "oom_kill") return count > 0;
+  }
+  return false;
+}
+
 }  // namespace ddpcache::test

@@ -64,6 +64,26 @@ class HugePagePool {
   int lock_ = -1;
 };
 
+// A memory cgroup of a test's own, of version 1 or 2, with a limit. It must be empty when it goes.
+class MemoryGroup {
+ public:
+  explicit MemoryGroup(uint64_t limit_bytes);
+  MemoryGroup(const MemoryGroup &) = delete;
+  MemoryGroup &operator=(const MemoryGroup &) = delete;
+  ~MemoryGroup();
+
+  // False where no such group can be made here.
+  bool made() const { return !folder_.empty(); }
+  bool add(int pid);
+  // The most that its processes have had at one time, page cache included, and whether one of them was killed for it.
+  uint64_t peak_bytes() const;
+  bool ran_out() const;
+
+ private:
+  std::string folder_;
+  bool version2_ = false;
+};
+
 // Moves this process to a mount namespace of its own. False where it may not.
 bool leave_mount_namespace();
 

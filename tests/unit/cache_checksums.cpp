@@ -79,7 +79,7 @@ TEST_F(Checked, FillTakesOneThatCheckComparesAndReadersDoNot) {
   report_of(cache_);
   last_byte(2) ^= 0x40;
   RecordSums sums;
-  ASSERT_TRUE(sum_record(file_->record_of(2), file_->extent_bytes_of(2), &sums));
+  ASSERT_TRUE(sum_record(file_->record_of(2), file_->extent_bytes_of(2), 2, &sums));
   const std::string text = found(cache_);
   char wanted[120];
   std::snprintf(wanted, sizeof wanted, "checksum %016lx, whose bytes have %016lx", sum, sums.actual);
@@ -121,7 +121,7 @@ TEST_F(Checked, ASampleWithoutASumIsAViolationWhereAllHaveOne) {
 
 TEST_F(Checked, ASampleWithASumIsComparedWhereNoneNeedsOne) {
   open(DC_CHECKSUMS_OFF);
-  ASSERT_TRUE(seal_record(file_->record_of(1), file_->extent_bytes_of(1)));
+  ASSERT_TRUE(seal_record(file_->record_of(1), file_->extent_bytes_of(1), 1));
   report_of(cache_);
   last_byte(1) ^= 1;
   EXPECT_NE(found(cache_).find("entry 1 "), std::string::npos) << found(cache_);

@@ -60,64 +60,73 @@ class Sealed : public ::testing::Test {
   }
 
   static constexpr uint64_t kExtentBytes = 420;
+  static constexpr int64_t kIndex = 77;
   Extent extent_{kExtentBytes};
   uint64_t bytes_ = 0;
 };
 
+TEST_F(Sealed, IsIntactAtItsOwnIndexOnly) {
+  ASSERT_TRUE(seal_record(extent_.data(), kExtentBytes, kIndex));
+  for (const int64_t index : {int64_t{0}, kIndex - 1, kIndex, kIndex + 1, int64_t{DC_LENGTH_MAX}}) {
+    EXPECT_EQ(record_is_intact(extent_.data(), kExtentBytes, index), index == kIndex) << index;
+  }
+}
+
 TEST_F(Sealed, RecordIsIntactAndAnUnsealedOneIsNot) {
-  EXPECT_FALSE(record_is_intact(extent_.data(), kExtentBytes));
-  ASSERT_TRUE(seal_record(extent_.data(), kExtentBytes));
-  EXPECT_TRUE(record_is_intact(extent_.data(), kExtentBytes));
+  EXPECT_FALSE(record_is_intact(extent_.data(), kExtentBytes, kIndex));
+  ASSERT_TRUE(seal_record(extent_.data(), kExtentBytes, kIndex));
+  EXPECT_TRUE(record_is_intact(extent_.data(), kExtentBytes, kIndex));
   EXPECT_NE(extent_.head().checksum, 0u);
 }
 
 TEST_F(Sealed, RecordHasTheSumThatTheFormatSays) {
-  ASSERT_TRUE(seal_record(extent_.data(), kExtentBytes));
-  const uint64_t seed = hash64(extent_.data(), 16);
+  ASSERT_TRUE(seal_record(extent_.data(), kExtentBytes, kIndex));
+  const uint64_t seed = hash64(extent_.data(), 16, kIndex);
   EXPECT_EQ(extent_.head().checksum, hash64(extent_.data() + 24, bytes_ - 24, seed)) << "docs/format.md";
 }
 
 TEST_F(Sealed, RecordMayBeSealedTwice) {
-  ASSERT_TRUE(seal_record(extent_.data(), kExtentBytes));
+  ASSERT_TRUE(seal_record(extent_.data(), kExtentBytes, kIndex));
   const uint64_t sum = extent_.head().checksum;
-  ASSERT_TRUE(seal_record(extent_.data(), kExtentBytes));
+  ASSERT_TRUE(seal_record(extent_.data(), kExtentBytes, kIndex));
   EXPECT_EQ(extent_.head().checksum, sum);
 }
 
 TEST_F(Sealed, EveryBitOfARecordCountsAndNoneBehindIt) {
-  ASSERT_TRUE(seal_record(extent_.data(), kExtentBytes));
+  ASSERT_TRUE(seal_record(extent_.data(), kExtentBytes, kIndex));
   for (uint64_t at = 0; at < kExtentBytes; ++at) {
     for (int bit = 0; bit < 8; ++bit) {
       extent_.data()[at] ^= static_cast<uint8_t>(1 << bit);
-      EXPECT_EQ(record_is_intact(extent_.data(), kExtentBytes), at >= bytes_) << "bit " << bit << " of byte " << at;
+      EXPECT_EQ(record_is_intact(extent_.data(), kExtentBytes, kIndex), at >= bytes_)
+          << "bit " << bit << " of byte " << at;
       extent_.data()[at] ^= static_cast<uint8_t>(1 << bit);
     }
   }
-  EXPECT_TRUE(record_is_intact(extent_.data(), kExtentBytes));
+  EXPECT_TRUE(record_is_intact(extent_.data(), kExtentBytes, kIndex));
 }
 
 TEST_F(Sealed, AHeadOfAnyLengthIsReadWithinTheExtentOnly) {
-  ASSERT_TRUE(seal_record(extent_.data(), kExtentBytes));
+  ASSERT_TRUE(seal_record(extent_.data(), kExtentBytes, kIndex));
   RecordHead head = extent_.head();
   for (const uint64_t bytes : {uint64_t{0}, uint64_t{23}, kExtentBytes + 1, kExtentBytes + 4096, UINT64_MAX}) {
     head.record_bytes = bytes;
     extent_.set_head(head);
-    EXPECT_FALSE(record_is_intact(extent_.data(), kExtentBytes)) << bytes;
-    EXPECT_FALSE(seal_record(extent_.data(), kExtentBytes)) << bytes;
+    EXPECT_FALSE(record_is_intact(extent_.data(), kExtentBytes, kIndex)) << bytes;
+    EXPECT_FALSE(seal_record(extent_.data(), kExtentBytes, kIndex)) << bytes;
     EXPECT_EQ(extent_.head().checksum, head.checksum) << "a record of " << bytes << " bytes was sealed";
   }
   // The whole extent, to its last byte, and the smallest record: a head alone.
   for (const uint64_t bytes : {kExtentBytes, uint64_t{24}}) {
     head.record_bytes = bytes;
     extent_.set_head(head);
-    EXPECT_FALSE(record_is_intact(extent_.data(), kExtentBytes));
-    EXPECT_TRUE(seal_record(extent_.data(), kExtentBytes));
-    EXPECT_TRUE(record_is_intact(extent_.data(), kExtentBytes));
+    EXPECT_FALSE(record_is_intact(extent_.data(), kExtentBytes, kIndex));
+    EXPECT_TRUE(seal_record(extent_.data(), kExtentBytes, kIndex));
+    EXPECT_TRUE(record_is_intact(extent_.data(), kExtentBytes, kIndex));
   }
   for (uint64_t limit = 0; limit < sizeof(RecordHead); ++limit) {
     const Extent tiny(limit);
-    EXPECT_FALSE(seal_record(tiny.data(), limit));
-    EXPECT_FALSE(record_is_intact(tiny.data(), limit));
+    EXPECT_FALSE(seal_record(tiny.data(), limit, kIndex));
+    EXPECT_FALSE(record_is_intact(tiny.data(), limit, kIndex));
   }
 }
 

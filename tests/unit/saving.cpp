@@ -686,7 +686,7 @@ TEST_F(Damage, ByAForgerDoesNoHarm) {
       RecordSums sums;
       uint8_t *record = reinterpret_cast<uint8_t *>(bytes.data() + at + sizeof frame);
       const uint64_t room = bytes.size() - at - sizeof frame;
-      if (sum_record(record, room, &sums)) head.checksum = sums.actual;
+      if (sum_record(record, room, frame.index, &sums)) head.checksum = sums.actual;
       check = frame.check = frame_check(check, frame.index, head);
       std::memcpy(bytes.data() + at, &frame, sizeof frame);
       std::memcpy(record, &head, sizeof head);

@@ -78,18 +78,20 @@ class Cache(Batches, Saving):
         name: 1 to 200 characters of A-Z a-z 0-9 . _ -
         length: samples of the data set, 1 to 2**34 - 1. Required, with `fingerprint`, unless attaching.
         capacity: memory for samples, in bytes or as "8GiB"; None: half of what the file system, cgroup and machine have
-            free.
+            free; of a disk, half of what is free there.
         fingerprint: identifies the data: data set, version, deterministic transform; up to 1,024 bytes. None, which
             must be said, for none: such a cache is never taken over by a later job.
         sample_bytes: where all samples have one size: the bytes of a sample's arrays, each rounded up to 64.
         sample_bytes_max: the largest sample in bytes, up to 2**32; None: capacity/256, or sample_bytes where that is
             set.
-        keep: the cache stays when its last client has left, until Cache.unlink or a reboot.
-        directory: a directory on a tmpfs of your own instead of /dev/shm.
+        keep: the cache stays when its last client has left, until Cache.unlink, or a reboot if it is in memory.
+        directory: a directory of your own instead of /dev/shm: on a tmpfs, a hugetlbfs, or a local disk with ext4 or
+            xfs, for data larger than memory. There the last `close` of a kept cache waits until all of it is written.
         partial: where `capacity` is more than is free, take what is free instead of failing.
         droppable: samples can be removed; a hit then costs a little more.
         checksums: "fill": storing a sample takes a checksum of it, which `check` compares. "read": every access
             compares it too, and a damaged sample is a miss; a hit then takes time in proportion to the sample's size.
+            On a disk "off" means "fill".
         keyed: samples have keys instead of indices; `length` should be 1.3 times the number of keys, and an entry takes
             16 bytes more.
         clients_max: processes that may be attached at one time, 1 to 4,095; None: 1,024.

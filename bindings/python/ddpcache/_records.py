@@ -77,6 +77,7 @@ class CacheReport:
     entries_writing: int  #: fills under way
     entries_orphaned: int  #: fills of dead processes, which the next caller takes over
     entries_bad: int  #: given up because their record was not sound
+    entries_unverified: int  #: of the ready ones, on a disk: to be compared with their checksum at their first use
     extents_owned: int
     extents_free: int
     extents_named: int

@@ -1,0 +1,259 @@
+#include "trust.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "fault.hpp"
+#include "hash.hpp"
+#include "locks.hpp"
+#include "process.hpp"
+#include "space.hpp"
+
+namespace ddpcache {
+namespace {
+
+// Not 0 or another number that a lost page may show.
+constexpr uint64_t kClosed = 0x21646573'6F6C6321;
+constexpr uint64_t kClosing = 0x21676E69'736F6C63;
+constexpr uint64_t kReopening = 0x676E696E'65706F72;
+constexpr uint64_t kOpen = 0;
+
+// 0 where the kernel does not tell: then no boot is this one.
+uint64_t this_boot() {
+  const std::string id = boot_id();
+  return id.empty() ? 0 : hash64(id.data(), id.size());
+}
+
+// Puts away what an old boot's clients left in a file that was closed: none of them can be alive.
+void retire_clients(const Segment &segment) {
+  const uint32_t used = std::min(segment.control().clients_used.load(), segment.header.geometry.clients_max);
+  for (uint32_t number = 0; number < used; ++number) {
+    ClientRecord &record = segment.client(number);
+    const ClientWord word(record.word.load());
+    for (FillNote &note : record.fills) {
+      const uint64_t index_plus_one = note.index_plus_one.exchange(0);
+      if (index_plus_one == 0 || !segment.valid_index(static_cast<int64_t>(index_plus_one - 1))) continue;
+      Word &entry = segment.entry(static_cast<int64_t>(index_plus_one - 1));
+      const EntryWord seen(entry.load());
+      if (seen.state() == State::writing && seen.owner() == ClientLife{number, word.epoch()}) {
+        entry.store(seen.next_empty().bits());
+      }
+    }
+    for (Word &name : record.names) name.store(0);
+    for (uint32_t i = 0; segment.droppable() && i < kReaderNames; ++i) segment.reader_name(number, i).store(0);
+    record.unnamed_readers.store(0);
+    record.word.store(ClientWord(Life::free, word.epoch()).bits());
+  }
+  segment.control().disturbances.fetch_add(1);
+}
+
+// Recovery: every word is read, and what does not fit together is put right. It may be ended anywhere and begun again,
+// since the file is called this boot's only at its end.
+class Recovery {
+ public:
+  Recovery(const Segment &segment, int fd, const std::string &subject)
+      : segment_(segment), fd_(fd), subject_(subject) {}
+
+  Status run() {
+    if (Status status = reserve_again(0, segment_.layout.arena_offset); !status.ok()) return status;
+    forget_clients();
+    DC_FAULT_POINT("recovering");
+    if (Status status = recover_steps(); !status.ok()) return status;
+    if (segment_.keyed()) recover_keys();
+    uint64_t kept = 0;
+    for (int64_t index = 0; index < segment_.header.geometry.length; ++index) kept += recover_entry(index);
+    DC_FAULT_POINT("entries-recovered");
+    for (uint32_t step = 0; step < segment_.layout.steps; ++step) sweep_step(step);
+    // What survived is all that counts as stored: who had stored it is not known any more.
+    segment_.client(0).stats[kSharedStatsLine].counters[static_cast<size_t>(Counter::fills)].store(kept);
+    // From here on the disk is at least as new as this: an entry that was put back cannot come again, when its key or
+    // its extent is another's already.
+    if (msync(&segment_.stored_header(), segment_.layout.arena_offset, MS_SYNC) != 0) {
+      return system_failure("msync", subject_, errno);
+    }
+    DC_FAULT_POINT("recovered");
+    return {};
+  }
+
+ private:
+  Status reserve_again(uint64_t offset, uint64_t bytes) const {
+    const Status status = reserve(fd_, offset, bytes);
+    if (status.code() != DC_FULL) return status;
+    return failure(DC_ERROR_NO_SPACE, "%s lost a part of its space when the machine stopped, and the disk is full: %s",
+                   subject_.c_str(), look_at_space(fd_).remedy());
+  }
+
+  void forget_clients() {
+    const Layout &layout = segment_.layout;
+    const auto clear = [](auto *from, uint64_t bytes) { std::memset(static_cast<void *>(from), 0, bytes); };
+    clear(&segment_.client(0), layout.entries_offset - layout.clients_offset);
+    clear(&segment_.class_line(0), kClassesMax * sizeof(ClassLine));
+    ControlLine &control = segment_.control();
+    control.clients_used.store(0);
+    control.next_step.store(0);
+    control.no_space_ns.store(0);
+    control.disturbances.store(1);
+  }
+
+  // A step may have lost its reservation while its word survived; one that cannot be had again is given up. Or its word is
+  // lost, and words of extents lie in it, which whoever takes it next must find to be 0.
+  Status recover_steps() {
+    for (uint32_t step = 0; step < segment_.layout.steps; ++step) {
+      Word &word = segment_.step_word(step);
+      if (word.load() != 0 && word.load() <= segment_.layout.classes.size()) {
+        const Status status = reserve(fd_, segment_.step_offset(step), segment_.layout.step_bytes);
+        if (status.ok()) continue;
+        if (status.code() != DC_FULL) return status;
+      }
+      word.store(0);
+      Status status = give_back(fd_, segment_.step_offset(step), segment_.layout.step_bytes);
+      if (!status.ok()) return status;
+    }
+    return {};
+  }
+
+  // A key counts with both of its halves, and where a search for it ends. Taking one away may end the searches for
+  // others, hence the rounds; each but the last takes one away.
+  void recover_keys() {
+    uint64_t keys = 0;
+    for (bool changed = true; changed;) {
+      changed = false;
+      keys = 0;
+      for (int64_t index = 0; index < segment_.header.geometry.length; ++index) {
+        KeySlot &slot = segment_.key_slot(index);
+        const KeyHash key = {slot.tag.load(), slot.rest.load()};
+        if (key == KeyHash{}) continue;
+        int64_t found = -1;
+        if (key.tag != 0 && key.rest != 0 && segment_.keys().lookup(key, &found) == DC_OK && found == index) {
+          ++keys;
+          continue;
+        }
+        slot.tag.store(0);
+        slot.rest.store(0);
+        changed = true;
+      }
+    }
+    segment_.control().keys.store(keys);
+  }
+
+  bool is_stored(int64_t index, EntryWord word) const {
+    if (segment_.keyed() && segment_.key_slot(index).tag.load() == 0) return false;
+    Extent extent;
+    return word.state() == State::ready && segment_.find_extent(word.place(), &extent) &&
+           segment_.extent_word(word.place()).load() == ExtentWord::owned(index, word.generation()).bits();
+  }
+
+  // True for one that may hold a sample, which its first reader will see.
+  bool recover_entry(int64_t index) {
+    Word &shared = segment_.entry(index);
+    const EntryWord word(shared.load());
+    const bool stored = is_stored(index, word);
+    const EntryWord next = stored ? word.as_unverified() : word.next_empty();
+    const bool clean = EntryWord::empty(word.generation()) == word;
+    if (!clean && next != word) shared.store(next.bits());
+    return stored;
+  }
+
+  // Frees every extent that is no stored sample's, and lets its class begin with the step that has most room at its end.
+  void sweep_step(uint32_t step) {
+    const uint64_t word = segment_.step_word(step).load();
+    if (word == 0) return;
+    const uint32_t slots = segment_.layout.classes[word - 1].slots;
+    uint32_t used = 0;
+    for (uint32_t slot = 0; slot < slots; ++slot) {
+      Word &shared = segment_.extent_word({step, slot});
+      const ExtentWord extent(shared.load());
+      if (extent.never_owned()) continue;
+      const bool exists = segment_.valid_index(extent.index());
+      const EntryWord entry(exists ? segment_.entry(extent.index()).load() : 0);
+      if (entry.state() == State::ready && entry.generation() == extent.generation() &&
+          entry.place() == Place{step, slot}) {
+        used = slot + 1;
+      } else {
+        shared.store(0);
+      }
+    }
+    Word &cursor = segment_.class_line(static_cast<uint32_t>(word - 1)).cursor;
+    const uint64_t begun = cursor.load();
+    if (used < slots && (begun == 0 || used < static_cast<uint32_t>(begun))) {
+      cursor.store(uint64_t{step + 1} << 32 | used);
+    }
+  }
+
+  const Segment &segment_;
+  const int fd_;
+  const std::string &subject_;
+};
+
+}  // namespace
+
+Status sync_control(const Segment &segment) {
+  if (msync(&segment.control(), kPageBytes, MS_SYNC) == 0) return {};
+  return system_failure("msync", segment.header.name, errno);
+}
+
+Status begin_life(const Segment &segment, int fd, const std::string &subject) {
+  segment.control().boot.store(this_boot());
+  if (segment.medium != Medium::disk || fsync(fd) == 0) return {};
+  return system_failure("fsync", subject, errno);
+}
+
+Status revive(const Segment &segment, int fd, const std::string &subject) {
+  ControlLine &control = segment.control();
+  const uint64_t boot = this_boot();
+  if (segment.medium != Medium::disk || (boot != 0 && control.boot.load() == boot)) return {};
+  if (segment.read_only()) {
+    if (control.closure.load() == kClosed) return {};
+    return failure(DC_ERROR_STATE, "%s was not closed before the machine stopped: open it for writing first",
+                   subject.c_str());
+  }
+  if (control.closure.load() == kClosed) {
+    // First, so that one who is killed in between leaves a file that nobody takes for closed.
+    if (Status status = reopen_closed(segment); !status.ok()) return status;
+    DC_FAULT_POINT("reopened");
+    retire_clients(segment);
+  } else {
+    if (Status status = Recovery(segment, fd, subject).run(); !status.ok()) return status;
+    control.closure.store(kOpen);
+  }
+  control.boot.store(boot);
+  return {};
+}
+
+Status reopen_closed(const Segment &segment) {
+  if (segment.medium != Medium::disk) return {};
+  Word &closure = segment.control().closure;
+  uint64_t seen = closure.load();
+  // Bounded: each further round has met a closer, who gives up when he sees the attach byte locked.
+  while (seen != kOpen) {
+    if (seen != kReopening && !closure.compare_exchange_strong(seen, kReopening)) continue;
+    if (Status status = sync_control(segment); !status.ok()) return status;
+    seen = kReopening;
+    if (closure.compare_exchange_strong(seen, kOpen)) break;
+  }
+  return {};
+}
+
+void close_file(const Segment &segment, int fd) {
+  Word &closure = segment.control().closure;
+  if (segment.medium != Medium::disk || segment.read_only() || fd < 0 || closure.load() == kClosed) return;
+  closure.store(kClosing);
+  DC_FAULT_POINT("closing");
+  uint64_t closing = kClosing;
+  if (probe(fd, kAttachByte) != ProbeResult::free || fsync(fd) != 0) {
+    closure.compare_exchange_strong(closing, kReopening);
+    return;
+  }
+  DC_FAULT_POINT("synced");
+  if (!closure.compare_exchange_strong(closing, kClosed)) return;
+  DC_FAULT_POINT("closed");
+  // Where this fails the disk may say either; all that it would vouch for is there.
+  static_cast<void>(sync_control(segment));
+}
+
+}  // namespace ddpcache
