@@ -33,6 +33,7 @@ extern "C" {
  *  name yet; but not at the end of a restore that finds the cache there. While another process restores the cache it
  *  is called with that one's progress. It may use any cache; while a cache is restored its thread may have a fill open,
  *  so that a sample that another client is filling is DC_BUSY at once.
+ *  It may fork; in the child the call, if progress returns there, is DC_ERROR_STATE, and the parent's goes on.
  *
  *  @param done_bytes   so far
  *  @param total_bytes  of the whole; while a cache is saved this is an estimate, and may change from call to call

@@ -146,6 +146,11 @@ Status Progress::at(uint64_t done_bytes, uint64_t total_bytes) {
 Status Progress::now(uint64_t done_bytes, uint64_t total_bytes) {
   if (!call_) return {};
   const int32_t answer = call_(done_bytes, total_bytes, user_);
+  if (fork_generation() != process_) {
+    return failure(DC_ERROR_STATE,
+                   "progress forked at %llu of %llu bytes, and returned in the child: the call is its parent's",
+                   static_cast<unsigned long long>(done_bytes), static_cast<unsigned long long>(total_bytes));
+  }
   asked_bytes_ = done_bytes;
   asked_ns_ = now_ns();
   return answer == 0 ? DC_OK : DC_INTERRUPTED;

@@ -15,6 +15,7 @@
 
 #include "ddpcache/saving.h"
 #include "files.hpp"
+#include "fork.hpp"
 #include "format.hpp"
 #include "record.hpp"
 
@@ -87,10 +88,11 @@ Status read_saved_header(const std::string &path, Descriptor *file, SavedHeader 
 // What dc_saved_info_get says.
 Status describe_saved(const std::string &path, dc_saved_info *info);
 
-// Whether the caller of a long work wants it to go on.
+// Whether the caller of a long work wants it to go on. DC_ERROR_STATE in a child that he forks meanwhile: the work, and
+// the file that both would write, are the parent's.
 class Progress {
  public:
-  Progress(dc_progress call, void *user) : call_(call), user_(user) {}
+  Progress(dc_progress call, void *user) : call_(call), user_(user), process_(fork_generation()) {}
 
   // Asks, unless that was a moment and not many bytes ago. DC_INTERRUPTED: the caller wants no more.
   Status at(uint64_t done_bytes, uint64_t total_bytes);
@@ -100,6 +102,7 @@ class Progress {
  private:
   dc_progress call_;
   void *user_;
+  const uint32_t process_;
   uint64_t asked_bytes_ = 0;
   int64_t asked_ns_ = 0;
 };

@@ -41,7 +41,7 @@ bool lock_ours(int fd) { return flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EW
 }  // namespace
 
 Replacement::~Replacement() {
-  if (!temporary_.empty()) unlinkat(directory_.get(), temporary_.c_str(), 0);
+  if (!temporary_.empty() && process_ == fork_generation()) unlinkat(directory_.get(), temporary_.c_str(), 0);
 }
 
 Status Replacement::resolve(const std::string &path) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "files.hpp"
+#include "fork.hpp"
 
 namespace ddpcache {
 
@@ -18,7 +19,7 @@ class Replacement {
   Replacement() = default;
   Replacement(const Replacement &) = delete;
   Replacement &operator=(const Replacement &) = delete;
-  ~Replacement();  // removes what was not published
+  ~Replacement();  // removes what was not published, but in no child of its maker
 
   // Makes the file in the directory of `path`, after removing what makers that died there have left. A symbolic link is
   // followed; DC_ERROR_ARGUMENT where the path leads to anything but a regular file or nothing.
@@ -43,6 +44,7 @@ class Replacement {
   Descriptor directory_;
   Descriptor file_;
   std::string temporary_;  // its name now; empty while it has none
+  const uint32_t process_ = fork_generation();
 };
 
 }  // namespace ddpcache

@@ -240,6 +240,46 @@ TEST_F(Files, AChildOfAnotherThreadGoesOnWhileThisOneRestores) {
   EXPECT_NE(static_cast<dc_cache *>(Handle(cache)), nullptr);
 }
 
+// What a progress that forks in the middle, and returns in both, makes of a call: the child's status, 0 in the parent.
+struct Forking {
+  pid_t child = -1;
+  static int32_t once(uint64_t done, uint64_t, void *user) {
+    Forking *own = static_cast<Forking *>(user);
+    if (done > 0 && own->child == -1) own->child = fork();
+    return 0;
+  }
+  // In the child, where it ends; in the parent, what the child said.
+  int32_t status_in_child(int32_t here) const {
+    if (child == 0) _exit(-here);
+    int status = 0;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status)) << status;
+    return -WEXITSTATUS(status);
+  }
+};
+
+TEST_F(Files, AChildThatComesBackFromProgressHasNoPartInTheSave) {
+  Forking forking;
+  int64_t saved = 0;
+  const int32_t status = dc_cache_save(cache_, path_.c_str(), Forking::once, &forking, &saved, nullptr);
+  EXPECT_EQ(forking.status_in_child(status), DC_ERROR_STATE);
+  EXPECT_EQ(status, DC_OK);
+  EXPECT_EQ(saved, kSamples);
+  EXPECT_TRUE(restored());
+}
+
+TEST_F(Files, AChildThatComesBackFromProgressHasNoPartInTheRestore) {
+  save();
+  Forking forking;
+  dc_cache *cache = nullptr;
+  const int32_t status = dc_cache_restore(path_.c_str(), other_.c_str(), nullptr, nullptr, nullptr, Forking::once,
+                                          &forking, &cache, nullptr);
+  EXPECT_EQ(forking.status_in_child(status), DC_ERROR_STATE);
+  EXPECT_EQ(status, DC_OK);
+  const Handle opened(cache);
+  for (int64_t i = 0; i < kSamples; ++i) EXPECT_TRUE(holds(opened, i, kBytes));
+}
+
 // Others fill and leave while the cache is saved.
 TEST_F(Files, AClientThatIsKilledWhileItFillsSpoilsNoFile) {
   const CacheName name;
