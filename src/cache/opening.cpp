@@ -190,7 +190,7 @@ class Opening {
     if (Status status = opened->clients_.join(); !status.ok()) return status;
     // Who removed the file by hand meanwhile has left this process with a cache that nobody else will find.
     if (!directory_.leads_to(file_name_, opened->segment_.identity)) return DC_ERROR_NOT_FOUND;
-    if (opened->origin_.adopted && content_ && !content_->is_in(*opened)) return DC_ERROR_NOT_FOUND;
+    if (opened->origin_.adopted && content_ && !content_->is_in(*opened)) return clear_the_way();
     return give(opened, cache);
   }
 

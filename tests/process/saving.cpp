@@ -280,6 +280,21 @@ TEST_F(Files, AChildThatComesBackFromProgressHasNoPartInTheRestore) {
   for (int64_t i = 0; i < kSamples; ++i) EXPECT_TRUE(holds(opened, i, kBytes));
 }
 
+// As every creation does.
+TEST_F(Files, ARestoreOverAKeptCacheRemovesWhatACrashLeft) {
+  save();
+  dc_cache_options options = options_for(kSamples, 16 << 20, kBytes);
+  options.keep = 1;
+  open_cache(other_, options).close();
+  const CacheName left;
+  Actor victim;
+  ASSERT_EQ(victim.ask(std::string("open ") + left.c_str() + " 10 1048576 64 8 0 0"), "0");
+  victim.kill_and_reap();
+  ASSERT_TRUE(left.exists());
+  EXPECT_TRUE(restored());
+  EXPECT_FALSE(left.exists());
+}
+
 // Others fill and leave while the cache is saved.
 TEST_F(Files, AClientThatIsKilledWhileItFillsSpoilsNoFile) {
   const CacheName name;
