@@ -258,6 +258,12 @@ Status Cache::begin_fill(int64_t index, int64_t timeout_ns, Fill **fill) {
   if (Status status = check_index(index); !status.ok()) return status;
   clients_.generation();  // a child becomes a client of its own before it asks whether others live
   if (segment_.read_only()) return clients_.may_fill();
+  // What a stop of the machine may have torn counts as stored only once it has been compared.
+  if (EntryWord(segment_.entry(index).load(std::memory_order_relaxed)).is_unverified()) [[unlikely]] {
+    Pin pin(*this);
+    RecordGlance unwanted;
+    static_cast<void>(find(index, &pin, &unwanted));
+  }
   auto fresh = std::make_unique<Fill>();
   const Status status = claim(index, deadline_after(timeout_ns), false, fresh.get());
   if (status.ok()) *fill = fresh.release();

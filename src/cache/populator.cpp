@@ -53,8 +53,9 @@ void Populator::run(bool resident_only) {
   };
   map_all(segment_.words(), segment_.words_bytes());
   for (uint32_t step = 0; step < segment_.layout.steps; ++step) {
-    // EDGE step: it is reserved.
-    if (segment_.step_word(step).load(std::memory_order_acquire) == 0) continue;
+    // EDGE step: it is reserved. A damaged word promises nothing.
+    Extent first;
+    if (!segment_.find_extent({step, 0}, &first)) continue;
     map_all(segment_.readable_step(step), segment_.layout.step_bytes);
   }
 }

@@ -189,6 +189,19 @@ TEST_F(OnDisk, DamageIsAMissThatIsFilledAgainWhetherOrNotSamplesCanBeRemoved) {
 }
 
 // What a power cut may leave of the words: pages that are older, empty or another life's.
+TEST_F(OnDisk, AFillOfADamagedSampleBeginsAndOfARightOneDoesNot) {
+  leave_unclosed(2);
+  reboot();
+  SegmentFile file(*name_);
+  file.record_of(1)[5000] ^= 1;
+  const Handle cache = open_it();
+  EXPECT_EQ(put(cache, 0, kBytes), DC_PRESENT);
+  EXPECT_EQ(put(cache, 1, kBytes), DC_OK);
+  EXPECT_TRUE(holds(cache, 0, kBytes));
+  EXPECT_TRUE(holds(cache, 1, kBytes));
+  EXPECT_EQ(report_of(cache).entries_unverified, 0u);
+}
+
 TEST_F(OnDisk, TornWordsEndAsMissesOrRightValues) {
   using Damage = std::function<void(SegmentFile &)>;
   const std::vector<Damage> damages = {
