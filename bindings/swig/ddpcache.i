@@ -1,5 +1,5 @@
-/* The one description of the C interface for bindings: SWIG parses the public headers, and Python's raw module is made from
- * what it sees. The safe layer in bindings/python is written by hand on top of it. */
+/* The one description of the C interface for bindings: SWIG parses the public headers, and Python's raw module is made
+ * from what it sees. The safe layer in bindings/python is written by hand on top of it. */
 %module(package="ddpcache") raw
 
 %{
@@ -90,8 +90,8 @@ DCPY_OPENED(dc_fill, fill)
 }
 %typemap(freearg) dc_cache *cache "dcpy_handle_leave(handle$argnum);"
 
-/* Calls that wait, or whose work grows with the cache, run without the GIL; none of them calls back into Python. Those of a
- * sampler keep it, since a sampler is for one thread at a time. */
+/* Calls that wait, or whose work grows with the cache, run without the GIL; none of them calls back into Python. Those
+ * of a sampler keep it, since a sampler is for one thread at a time. */
 %define DCPY_WAITS(function)
 %exception function {
   Py_BEGIN_ALLOW_THREADS

@@ -10,8 +10,8 @@ typedef struct dcpy_parts {
   Py_ssize_t taken; /* how many hold their memory */
 } dcpy_parts;
 
-/* Takes the memory of a list of tuples (number, buffer, sample_bytes, offsets or None). How many, or -1 with an exception.
- * Whether the buffers have room enough is the caller's to see to, as in C. */
+/* Takes the memory of a list of tuples (number, buffer, sample_bytes, offsets or None). How many, or -1 with an
+ * exception. Whether the buffers have room enough is the caller's to see to, as in C. */
 Py_ssize_t dcpy_parts_take(PyObject *list, dcpy_parts *parts);
 void dcpy_parts_release(dcpy_parts *parts);
 

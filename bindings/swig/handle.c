@@ -119,7 +119,8 @@ static void fail_beyond(dcpy_handle *handle, PyObject *number) {
   Py_XDECREF(text);
 }
 
-/* A sample's number; any integer object, as for lists, but no bool, which is a mistake here. 0, or -1 with an exception. */
+/* A sample's number; any integer object, as for lists, but no bool, which is a mistake here. 0, or -1 with an
+ * exception. */
 static int index_of(PyObject *self, PyObject *object, int64_t *index) {
   if (PyBool_Check(object)) {
     PyErr_Format(PyExc_TypeError, "an index is an integer, not %R", object);
@@ -139,7 +140,8 @@ static int index_of(PyObject *self, PyObject *object, int64_t *index) {
   return PyErr_Occurred() ? -1 : 0;
 }
 
-/* The index of a key; with `intern`, one is given to it if it has none. DC_OK, DC_MISS, DC_FULL, or -1 with an exception. */
+/* The index of a key; with `intern`, one is given to it if it has none. DC_OK, DC_MISS, DC_FULL, or -1 with an
+ * exception. */
 static int32_t index_of_key(dcpy_handle *handle, PyObject *object, int intern, int64_t *index) {
   dcpy_key key;
   if (dcpy_key_encode(object, &key) != 0) return -1;
@@ -404,8 +406,8 @@ static PyObject *handle_closed(PyObject *self, void *unused) {
 
 static void handle_dealloc(PyObject *self) {
   PyTypeObject *type = Py_TYPE(self);
-  /* Where a fill that `raw` began is still open, this is refused: the fill needs the dc_cache, which then stays until the
-   * process ends. */
+  /* Where a fill that `raw` began is still open, this is refused: the fill needs the dc_cache, which then stays until
+   * the process ends. */
   if (((dcpy_handle *)self)->cache) dcpy_handle_close((dcpy_handle *)self);
   freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
   release(self);

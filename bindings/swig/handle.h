@@ -1,5 +1,5 @@
-/* The type Handle, which ddpcache.Cache extends: a process's dc_cache, and the calls that a training loop makes for every
- * sample. */
+/* The type Handle, which ddpcache.Cache extends: a process's dc_cache, and the calls that a training loop makes for
+ * every sample. */
 #ifndef DDPCACHE_SWIG_HANDLE_H
 #define DDPCACHE_SWIG_HANDLE_H
 

@@ -90,8 +90,8 @@ static int import_torch(void) {
   return torch.data_ptr ? 0 : -1;
 }
 
-/* A private copy in memory of torch's own, so that it behaves as any tensor (resize_, sharing). By memcpy, not clone, which
- * wakes torch's thread pool for copies this small. */
+/* A private copy in memory of torch's own, so that it behaves as any tensor (resize_, sharing). By memcpy, not clone,
+ * which wakes torch's thread pool for copies this small. */
 static PyObject *copy_of(PyObject *tensor, const dc_array *array) {
   PyObject *copy = PyObject_CallFunctionObjArgs(torch.empty_like, tensor, NULL);
   PyObject *address = copy ? PyObject_CallMethodObjArgs(copy, torch.data_ptr, NULL) : NULL;

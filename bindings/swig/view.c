@@ -114,8 +114,8 @@ static PyObject *dtype_of(const dc_array *array) {
   return dtype ? dtype : dtypes[CODE_UINT][width];
 }
 
-/* The shape of the sample seen last, since most data sets have one shape: saves making a tuple a hit. By array number, so
- * that an image and its mask do not displace each other. */
+/* The shape of the sample seen last, since most data sets have one shape: saves making a tuple a hit. By array number,
+ * so that an image and its mask do not displace each other. */
 enum { REMEMBERED = 4 };
 static struct {
   PyObject *shape;
@@ -163,8 +163,8 @@ PyObject *dcpy_ndarray_new(dcpy_hold *hold, uint32_t number, const dc_array *arr
   if (place < 0) return NULL;
   PyObject *view = view_new(hold, array);
   if (!view) return NULL;
-  /* numpy.ndarray(shape, dtype, buffer) makes the view its base, and is read only as the view is. The shape is held: another
-   * thread may displace it while NumPy runs. */
+  /* numpy.ndarray(shape, dtype, buffer) makes the view its base, and is read only as the view is. The shape is held:
+   * another thread may displace it while NumPy runs. */
   PyObject *shape = Py_NewRef(remembered[place].shape);
   PyObject *result = PyObject_CallFunctionObjArgs(dcpy.ndarray, shape, remembered[place].dtype, view, NULL);
   Py_DECREF(shape);

@@ -4,8 +4,8 @@
 
 #include "module.h"
 
-/* What keeps one sample's memory. Every array and tensor made of the sample has a share; the last one to go, on whatever
- * thread and with or without the GIL, ends the view. */
+/* What keeps one sample's memory. Every array and tensor made of the sample has a share; the last one to go, on
+ * whatever thread and with or without the GIL, ends the view. */
 typedef struct dcpy_hold dcpy_hold;
 
 /* Takes the view over: it is released with the last share, or at once where this fails for lack of memory (NULL, with

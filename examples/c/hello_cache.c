@@ -1,7 +1,7 @@
 /* hello_cache: ten samples in a cache that any number of programs, in any language, share while one of them runs.
  *
- * Start it, or its namesakes in the other languages, several times at once with the same name: each sample is decoded by
- * one of them and found by the others.
+ * Start it, or its namesakes in the other languages, several times at once with the same name: each sample is decoded
+ * by one of them and found by the others.
  *
  *     cc hello_cache.c $(pkg-config --cflags --libs ddpcache) -o hello_cache
  *     ./hello_cache [NAME] */

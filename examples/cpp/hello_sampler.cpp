@@ -1,7 +1,8 @@
 // hello_sampler: how the samples of a data set are dealt to two machines of two ranks each, over three epochs.
 //
-// Each rank's process would open only its own sampler; this program opens all four to show them side by side. Watch that
-// a machine's samples stay the same while their order changes: what it cached in epoch 0 it reads again in epoch 1.
+// Each rank's process would open only its own sampler; this program opens all four to show them side by side. Watch
+// that a machine's samples stay the same while their order changes: what it cached in epoch 0 it reads again in epoch
+// 1.
 //
 //     c++ -std=c++17 hello_sampler.cpp $(pkg-config --cflags --libs ddpcache) -o hello_sampler
 #include <cstdio>

@@ -30,11 +30,12 @@
  *   lock.
  * Memory. Nothing is written that was not reserved first: too little space is DC_FULL or an error, never SIGBUS.
  * Places. A cache lies in shared memory, or in a directory of your choice: on a tmpfs; on a hugetlbfs, whose huge pages
- *   it then takes in whole; or on a local disk with ext4 or xfs, for data larger than the memory, which the kernel keeps
- *   in memory as far as there is room. Other file systems are DC_ERROR_UNSUPPORTED with the reason. On a disk samples
- *   always carry checksums, and a cache that is kept outlives a reboot: after a clean close all of it is trusted, else
- *   each sample is compared with its checksum at its first use, and filled again where it is damaged. What was stored
- *   or removed shortly before the machine stopped may then be as it was before. I/O errors of the disk are not caught.
+ *   it then takes in whole; or on a local disk with ext4 or xfs, for data larger than the memory, which the kernel
+ *   keeps in memory as far as there is room. Other file systems are DC_ERROR_UNSUPPORTED with the reason. On a disk
+ *   samples always carry checksums, and a cache that is kept outlives a reboot: after a clean close all of it is
+ *   trusted, else each sample is compared with its checksum at its first use, and filled again where it is damaged.
+ *   What was stored or removed shortly before the machine stopped may then be as it was before. I/O errors of the disk
+ *   are not caught.
  *
  * Caveats, each with its remedy:
  *   - A process that closes every descriptor (as daemonising code does) loses its registration: it goes on reading, its
@@ -73,8 +74,8 @@ typedef struct dc_fill dc_fill;
 
 /* ---- Opening and closing. ---- */
 
-/** What guards the bytes of samples against damage: by hardware, by a program that writes where it should not. On a disk
- *  DC_CHECKSUMS_OFF means DC_CHECKSUMS_FILL. */
+/** What guards the bytes of samples against damage: by hardware, by a program that writes where it should not. On a
+ *  disk DC_CHECKSUMS_OFF means DC_CHECKSUMS_FILL. */
 enum dc_checksums {
   DC_CHECKSUMS_OFF = 0,  /**< nothing */
   DC_CHECKSUMS_FILL = 1, /**< a commit takes a checksum of the sample, which dc_cache_check compares */
@@ -112,9 +113,9 @@ typedef struct dc_cache_options {
   /** 1: a creator asks for its samples' memory to be spread over all NUMA nodes that it may use, so that the ranks of
    *  every socket read at the same speed. Never an error; dc_cache_info's numa_nodes says what was obtained. */
   uint32_t interleave;
-  /** 1: each process that maps a cache which was made so asks for transparent huge pages. Never an error; dc_cache_info's
-   *  page_bytes says what was obtained. Samples get them on a tmpfs mounted with huge=always or huge=within_size;
-   *  without that, /dev/shm stays with small pages. */
+  /** 1: each process that maps a cache which was made so asks for transparent huge pages. Never an error;
+   *  dc_cache_info's page_bytes says what was obtained. Samples get them on a tmpfs mounted with huge=always or
+   *  huge=within_size; without that, /dev/shm stays with small pages. */
   uint32_t huge_pages;
   uint32_t reserved; /**< 0 */
 } dc_cache_options;
@@ -143,8 +144,8 @@ DC_API int32_t dc_cache_options_init(dc_cache_options *options, uint32_t struct_
  *          values); DC_ERROR_FORMAT, DC_ERROR_DAMAGED, DC_ERROR_PERMISSION; DC_ERROR_NO_SPACE (with what is needed,
  *          what is there, and the remedy); DC_ERROR_CLIENTS; DC_ERROR_LOCKED; DC_ERROR_UNSUPPORTED; DC_ERROR_SYSTEM;
  *          DC_ERROR_NO_MEMORY.
- *  May block up to options->timeout_ns, and for as long as the kernel takes to reserve 8 bytes an entry, or 24 in a keyed
- *  cache; on a disk that was not closed before a reboot, for as long as reading those and 8 bytes a sample takes.
+ *  May block up to options->timeout_ns, and for as long as the kernel takes to reserve 8 bytes an entry, or 24 in a
+ *  keyed cache; on a disk that was not closed before a reboot, for as long as reading those and 8 bytes a sample takes.
  *  @since 0.1 */
 DC_API int32_t dc_cache_open(const char *name, const char *directory, const char *fingerprint,
                              const dc_cache_options *options, dc_cache **cache, dc_error *error);
@@ -158,8 +159,8 @@ DC_API int32_t dc_cache_attach(const char *name, const char *directory, int64_t 
                                dc_error *error);
 
 /** Attaches to a cache that is in use or kept, to look only: nothing of it can be changed through the handle, not by
- *  mistake either, since its memory is mapped without the right to write and its file is opened so. For tools, for a judge of
- *  somebody else's run, and for caches on a file system that is mounted read only.
+ *  mistake either, since its memory is mapped without the right to write and its file is opened so. For tools, for a
+ *  judge of somebody else's run, and for caches on a file system that is mounted read only.
  *
  *  It keeps the cache alive as any client does, but takes no client record: it counts neither for `clients_max` nor in
  *  dc_cache_info's `clients_attached`. A forked child reads on by itself. With such a handle
@@ -172,8 +173,8 @@ DC_API int32_t dc_cache_attach(const char *name, const char *directory, int64_t 
  *    caches views are without a copy, as ever.
  *
  *  @param timeout_ns  how long it may wait for the user's lock file, >= 0; it does not wait where there is none
- *  @return as dc_cache_attach, but never DC_ERROR_CLIENTS; DC_ERROR_STATE for a cache on a disk that was not closed before
- *          the machine stopped, and that nobody has opened for writing since. @since 0.1 */
+ *  @return as dc_cache_attach, but never DC_ERROR_CLIENTS; DC_ERROR_STATE for a cache on a disk that was not closed
+ *          before the machine stopped, and that nobody has opened for writing since. @since 0.1 */
 DC_API int32_t dc_cache_attach_read_only(const char *name, const char *directory, int64_t timeout_ns, dc_cache **cache,
                                          dc_error *error);
 
@@ -209,6 +210,9 @@ DC_API int32_t dc_cache_list(const char *directory, uint8_t *buffer, uint64_t bu
                              dc_error *error);
 
 /** How large a cache must be for all of its samples to fit.
+ *
+ *  In memory of pages of 4 KiB, and on a disk. On a hugetlbfs memory is taken in whole huge pages, each for samples of
+ *  one size class, and more may be needed.
  *
  *  @param options         as for dc_cache_open; capacity_bytes is ignored
  *  @param sample_bytes    bytes of every sample's arrays, each array rounded up to 64; its description is taken to fit
@@ -277,8 +281,8 @@ DC_API int32_t dc_view_array(const dc_view *view, uint32_t number, dc_array *arr
  *  @param bytes  optional; receives its length without the NUL. Never blocks. @since 0.1 */
 DC_API const char *dc_view_structure(const dc_view *view, uint64_t *bytes);
 
-/** Whether a sample is in the cache: DC_OK or DC_MISS; DC_ERROR_RANGE, DC_ERROR_ARGUMENT. One that is still to be verified
- *  after a stop of the machine counts. Never blocks. @since 0.1 */
+/** Whether a sample is in the cache: DC_OK or DC_MISS; DC_ERROR_RANGE, DC_ERROR_ARGUMENT. One that is still to be
+ *  verified after a stop of the machine counts. Never blocks. @since 0.1 */
 DC_API int32_t dc_cache_contains(dc_cache *cache, int64_t index);
 
 /* ---- Filling. ---- */

@@ -94,8 +94,8 @@ typedef struct dc_cache_report {
   uint64_t violations;       /**< broken invariants: 0 in a sound cache */
   uint64_t keys;             /**< keys that have an index */
   uint64_t keys_unfinished;  /**< slots whose key is being written, or was when its process died: no damage */
-  /** of entries_ready: on a disk that was not closed before the machine stopped, and not looked at since; each is compared
-   *  with its checksum at its first use */
+  /** of entries_ready: on a disk that was not closed before the machine stopped, and not looked at since; each is
+   *  compared with its checksum at its first use */
   uint64_t entries_unverified;
 } dc_cache_report;
 

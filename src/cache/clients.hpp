@@ -38,7 +38,8 @@ class Clients final : public ForkAware {
 
   // Takes over the cache's descriptor and memory for this process's state.
   Status begin(Descriptor file);
-  // Locks the attach byte and, unless it only reads, registers. With process_mutex held, so that no fork comes in between.
+  // Locks the attach byte and, unless it only reads, registers. With process_mutex held, so that no fork comes in
+  // between.
   Status join();
   // Lets others see that this process has left the name; the record stays until `retire`.
   void detach();

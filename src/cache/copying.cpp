@@ -18,8 +18,8 @@ constexpr uint64_t kBytesPerThread = 1 << 20;
 // A thread takes its part in as many blocks, where there are samples enough: large ones and misses lie anywhere.
 constexpr int64_t kBlocksPerThread = 8;
 
-// How many samples ahead an entry's word is fetched, and then the description that it leads to: far enough for memory to
-// answer while a few KiB are copied, near enough to be still in a core's cache when samples have some 100 KB.
+// How many samples ahead an entry's word is fetched, and then the description that it leads to: far enough for memory
+// to answer while a few KiB are copied, near enough to be still in a core's cache when samples have some 100 KB.
 constexpr int64_t kEntriesAhead = 6;
 constexpr int64_t kDescriptionsAhead = 3;
 

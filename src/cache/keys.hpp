@@ -20,12 +20,12 @@
 // non-zero one. If a key had slots i and j, i first, then whoever was given j has passed i, which therefore never held
 // the key. (Nothing is ever deleted: with that, the argument would fail.) tests/model/test_key_table.py searches the
 // protocol exhaustively.
-// No two keys have one index: a slot's two words are one hash for ever, and different keys differ in it. Of 10^9 keys, any
-// two have the same 128 bits with a chance of 2 in 10^21; so a hit compares nothing. XXH3 is no defence against somebody
-// who makes keys collide on purpose.
+// No two keys have one index: a slot's two words are one hash for ever, and different keys differ in it. Of 10^9 keys,
+// any two have the same 128 bits with a chance of 2 in 10^21; so a hit compares nothing. XXH3 is no defence against
+// somebody who makes keys collide on purpose.
 //
-// A process that dies between the two CASes leaves a tag without rest. It blocks nobody: the next key with this tag, its
-// own or another, sets the rest. Until then the slot is passed by all keys with other tags.
+// A process that dies between the two CASes leaves a tag without rest. It blocks nobody: the next key with this tag,
+// its own or another, sets the rest. Until then the slot is passed by all keys with other tags.
 //
 // Progress: wait-free. Each slot is tried once, at most `length` of them, with two CASes a slot at most, none repeated.
 // With a share a of the slots in use, a key that is there takes (1 + 1/(1-a))/2 slots, a new one (1 + 1/(1-a)^2)/2: 2.7

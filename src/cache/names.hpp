@@ -16,8 +16,8 @@ struct Found {
   bool attached = false;  // by another open file description
 };
 
-// Opens what a name leads to. What has the name but is no sound cache is an error, whether in use or not: it is not ours
-// to replace.
+// Opens what a name leads to. What has the name but is no sound cache is an error, whether in use or not: it is not
+// ours to replace.
 Status find(const Directory &directory, const std::string &file_name, Found *found, Access access = Access::read_write);
 
 bool is_kept(const Found &found);

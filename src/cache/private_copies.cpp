@@ -5,11 +5,11 @@
 //   - it believes the copy only if the entry is the same word after the copy as before it. An extent is taken by
 //     another fill only after its entry has moved on (words.hpp), so all that was copied was the sample's.
 //
-// EDGE copy: whoever sees a byte of the extent's next owner sees the entry moved on. The owner's look at that entry comes
-// before its first store to the extent; here the fence keeps the second look at the entry behind the copy.
+// EDGE copy: whoever sees a byte of the extent's next owner sees the entry moved on. The owner's look at that entry
+// comes before its first store to the extent; here the fence keeps the second look at the entry behind the copy.
 //
-// The word would be the same again after 2^29 removals of this sample within one copy, which nothing prevents and nobody
-// can do.
+// The word would be the same again after 2^29 removals of this sample within one copy, which nothing prevents and
+// nobody can do.
 #include <atomic>
 #include <cstring>
 #include <new>

@@ -33,8 +33,8 @@ Status Cache::glance(int64_t index, EntryWord word, RecordGlance *glance) {
   return DC_MISS;
 }
 
-// A sample that a stop of the machine may have torn: compared with its checksum before anybody sees it, and given up for
-// the next filler where it is not right. words.hpp has the transitions.
+// A sample that a stop of the machine may have torn: compared with its checksum before anybody sees it, and given up
+// for the next filler where it is not right. words.hpp has the transitions.
 Status Cache::verify(int64_t index, EntryWord word, RecordGlance *glance) {
   Extent extent;
   const bool placed = segment_.find_extent(word.place(), &extent);

@@ -80,9 +80,9 @@ bool inspect_record(const uint8_t *record, uint64_t limit, uint64_t *data_bytes)
 // The structure string, checked to end where it should; nullptr where there is none, or none that is sound.
 const char *read_structure(const uint8_t *record, uint64_t limit, uint64_t *bytes);
 
-// What a record's checksum is: XXH3-64 of everything after the head, seeded with XXH3-64 of the head before the checksum,
-// which is seeded with the index; 1 where that is 0. With the index in it, a complete record of another sample is none of
-// this one's: a power cut can leave one where this one's entry still leads.
+// What a record's checksum is: XXH3-64 of everything after the head, seeded with XXH3-64 of the head before the
+// checksum, which is seeded with the index; 1 where that is 0. With the index in it, a complete record of another
+// sample is none of this one's: a power cut can leave one where this one's entry still leads.
 struct RecordSums {
   uint64_t stored;  // 0: not taken
   uint64_t actual;

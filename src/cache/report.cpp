@@ -115,8 +115,8 @@ class Checker {
     }
   }
 
-  // A key that is found at its own slot is the first of its kind on the way from its home, and no free slot is before it.
-  // What leads to a slot that holds a key can not change any more, so others who go on do not matter.
+  // A key that is found at its own slot is the first of its kind on the way from its home, and no free slot is before
+  // it. What leads to a slot that holds a key can not change any more, so others who go on do not matter.
   void check_key(int64_t index) {
     const KeySlot &slot = segment_.key_slot(index);
     const uint64_t rest = slot.rest.load(std::memory_order_acquire);  // EDGE key

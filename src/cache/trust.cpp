@@ -100,8 +100,8 @@ class Recovery {
     control.disturbances.store(1);
   }
 
-  // A step may have lost its reservation while its word survived; one that cannot be had again is given up. Or its word is
-  // lost, and words of extents lie in it, which whoever takes it next must find to be 0.
+  // A step may have lost its reservation while its word survived; one that cannot be had again is given up. Or its word
+  // is lost, and words of extents lie in it, which whoever takes it next must find to be 0.
   Status recover_steps() {
     for (uint32_t step = 0; step < segment_.layout.steps; ++step) {
       Word &word = segment_.step_word(step);
@@ -159,7 +159,8 @@ class Recovery {
     return stored;
   }
 
-  // Frees every extent that is no stored sample's, and lets its class begin with the step that has most room at its end.
+  // Frees every extent that is no stored sample's, and lets its class begin with the step that has most room at its
+  // end.
   void sweep_step(uint32_t step) {
     const uint64_t word = segment_.step_word(step).load();
     if (word == 0) return;

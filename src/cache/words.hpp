@@ -31,11 +31,11 @@
 //                               nothing drops: nobody has seen the bytes;
 //                               or who removes it
 //
-// Any number of readers may verify one record at once; each has its own result, and one CAS wins. One that finds the CAS
-// failed looks at the word again: verified by another, it is a hit; else it is a miss, and what this reader read may have
-// been rewritten meanwhile, but is shown to nobody. A reader that dies while verifying has changed nothing. A remover
-// who comes in between makes the CAS fail; in a droppable cache the reader's name keeps the bytes from being rewritten.
-// No edge is needed: the bytes were written in another boot.
+// Any number of readers may verify one record at once; each has its own result, and one CAS wins. One that finds the
+// CAS failed looks at the word again: verified by another, it is a hit; else it is a miss, and what this reader read
+// may have been rewritten meanwhile, but is shown to nobody. A reader that dies while verifying has changed nothing. A
+// remover who comes in between makes the CAS fail; in a droppable cache the reader's name keeps the bytes from being
+// rewritten. No edge is needed: the bytes were written in another boot.
 //
 // Extent (one a piece of the arena): 0, never owned; else 1 | index | generation: it belongs to entry `index` while
 // that entry is at `generation` and not EMPTY, and is free for the taking otherwise. Taking is one CAS from the word

@@ -1,5 +1,5 @@
-// VISCY with shuffle: each rank shuffles one contiguous block. Where the length does not divide, the last blocks are moved
-// back into the data set and overlap those before them.
+// VISCY with shuffle: each rank shuffles one contiguous block. Where the length does not divide, the last blocks are
+// moved back into the data set and overlap those before them.
 #pragma once
 
 #include "lazy.hpp"

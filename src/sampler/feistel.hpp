@@ -1,10 +1,10 @@
 // A keyed bijection of [0, length) in constant memory: a generalised Feistel network with cycle walking.
 //
 // The domain is a * 2^c, the least such multiple not below `length` with c half its bits; a position splits into
-// high < a and low < 2^c. Rounds alternate: a keyed hash of one half is added to the other, modulo that one's size, which can
-// always be subtracted again. Where the domain is larger than `length`, the few positions that land outside are sent
-// through once more until they do not (Black and Rogaway, Ciphers with Arbitrary Finite Domains, 2002). Since a is not a
-// power of two, the domain is less than 1 + 2^-(c-1) times `length`, and walking is rare for every length.
+// high < a and low < 2^c. Rounds alternate: a keyed hash of one half is added to the other, modulo that one's size,
+// which can always be subtracted again. Where the domain is larger than `length`, the few positions that land outside
+// are sent through once more until they do not (Black and Rogaway, Ciphers with Arbitrary Finite Domains, 2002). Since
+// a is not a power of two, the domain is less than 1 + 2^-(c-1) times `length`, and walking is rare for every length.
 //
 // Halves of 16 bits are the fast case: a vector register holds twice as many as of the words that they make up.
 #pragma once
@@ -65,8 +65,8 @@ class Feistel {
     return index;
   }
 
-  // at() of block_size positions, in place. Straight-line code over arrays that compilers turn into vector instructions;
-  // inlined into one function for each instruction set (feistel_kernels.cpp).
+  // at() of block_size positions, in place. Straight-line code over arrays that compilers turn into vector
+  // instructions; inlined into one function for each instruction set (feistel_kernels.cpp).
   [[gnu::always_inline]] inline void permute_block(uint64_t *words) const {
     Half high[block_size], low[block_size];
     const uint64_t low_mask = low_size_ - 1u;
@@ -151,8 +151,8 @@ class Feistel {
   std::array<Round, Rounds> rounds_{};
 };
 
-// The statistical tests find three to five rounds at once, six when given ten times the keys, and nothing at seven or eight:
-// docs/decisions/010-permutation.md.
+// The statistical tests find three to five rounds at once, six when given ten times the keys, and nothing at seven or
+// eight: docs/decisions/010-permutation.md.
 inline constexpr int feistel_rounds = 8;
 
 using NarrowFeistel = Feistel<uint16_t, feistel_rounds>;

@@ -1,5 +1,5 @@
-// The same loop compiled for several instruction sets, chosen when first used. Integer arithmetic only, so that results do
-// not depend on the choice.
+// The same loop compiled for several instruction sets, chosen when first used. Integer arithmetic only, so that results
+// do not depend on the choice.
 #include "feistel.hpp"
 
 namespace ddpcache {

@@ -21,8 +21,8 @@ uint64_t KeyStream::next() {
   return drawn.low;
 }
 
-// Multiply and reject (Lemire, Fast Random Integer Generation in an Interval, 2019): the low half of the product tells the
-// few draws that would make some results more likely than others.
+// Multiply and reject (Lemire, Fast Random Integer Generation in an Interval, 2019): the low half of the product tells
+// the few draws that would make some results more likely than others.
 uint32_t KeyStream::below(uint32_t bound) {
   const uint32_t surplus = -bound % bound;
   for (;;) {

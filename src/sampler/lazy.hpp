@@ -6,8 +6,8 @@
 
 namespace ddpcache {
 
-// No lock: the first callers may each build the value, and all but one throw theirs away. A lock could be held by another
-// thread at a fork, and the child would wait for it for ever.
+// No lock: the first callers may each build the value, and all but one throw theirs away. A lock could be held by
+// another thread at a fork, and the child would wait for it for ever.
 template <typename T>
 class Lazy {
  public:

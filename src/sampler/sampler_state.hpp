@@ -31,8 +31,8 @@ struct StateBytes {
 
 StateBytes encode_state(const dc_sampler_options &options, const Progress &progress);
 
-// DC_ERROR_SAMPLER_STATE where the bytes are no sound state, or one of a sampler with other options; the message says which.
-// Only the layout, and the exchange, may be others than the sampler's.
+// DC_ERROR_SAMPLER_STATE where the bytes are no sound state, or one of a sampler with other options; the message says
+// which. Only the layout, and the exchange, may be others than the sampler's.
 Status decode_state(const uint8_t *bytes, uint64_t size, const dc_sampler_options &options, Progress *progress);
 
 }  // namespace ddpcache

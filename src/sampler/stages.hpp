@@ -1,9 +1,9 @@
 // What is left of an epoch that was stopped and resumed, under the same layout or others (DESIGN, section 4, Resume).
 //
-// A stage is nodes * local_size ranks that trained on `consumed` samples each. What it left is laid end to end, node after
-// node; the next stage's nodes share that evenly. Since the shares of a stage differ by at most one sample, what is left of
-// them does too: node i's remainder begins at window_begin(rest, nodes, i), and a place in the rest leads back to one
-// in what the stage began with by adding what nodes 0..i have consumed.
+// A stage is nodes * local_size ranks that trained on `consumed` samples each. What it left is laid end to end, node
+// after node; the next stage's nodes share that evenly. Since the shares of a stage differ by at most one sample, what
+// is left of them does too: node i's remainder begins at window_begin(rest, nodes, i), and a place in the rest leads
+// back to one in what the stage began with by adding what nodes 0..i have consumed.
 #pragma once
 
 #include <array>
@@ -36,8 +36,8 @@ class Stages {
   // The most that a rank of the next stage can consume.
   uint64_t consumed_max(uint64_t nodes, uint64_t local_size) const;
 
-  // Whether another stage of this layout can follow. One of the last stage's layout only prolongs that, which leaves the
-  // same rest in the same order.
+  // Whether another stage of this layout can follow. One of the last stage's layout only prolongs that, which leaves
+  // the same rest in the same order.
   bool has_room(uint64_t nodes, uint64_t local_size) const { return prolongs(nodes, local_size) || count_ < count_max; }
 
   // Needs room, and at most consumed_max.

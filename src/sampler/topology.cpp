@@ -148,8 +148,8 @@ Facts read_slurm(Variables &variables) {
   return facts;
 }
 
-// Takes from `other` what `facts` does not know. Another world size means that it speaks of other processes, such as one
-// task a node that starts a process for each GPU.
+// Takes from `other` what `facts` does not know. Another world size means that it speaks of other processes, such as
+// one task a node that starts a process for each GPU.
 void complete_from(const Facts &other, Facts &facts) {
   if (!other.sound()) return facts.complain(other.fault);
   if (!other.rank || !other.world || (facts.world && *facts.world != *other.world)) return;

@@ -8,7 +8,8 @@
 namespace ddpcache {
 namespace {
 
-// From this length on torch draws 64 bits and shuffles inside out, since the remainder of 32 bits would be biased: 2^32 / 20.
+// From this length on torch draws 64 bits and shuffles inside out, since the remainder of 32 bits would be biased: 2^32
+// / 20.
 constexpr uint64_t torch_large_length = (uint64_t{1} << 32) / 20;
 
 // Place i is final after step i, so that what lies at `end` and behind need not be shuffled.

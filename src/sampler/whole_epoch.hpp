@@ -1,7 +1,8 @@
-// One epoch of NODE as it is before any rank stops: the orders of all nodes, laid end to end. A *place* counts along them.
+// One epoch of NODE as it is before any rank stops: the orders of all nodes, laid end to end. A *place* counts along
+// them.
 //
-// A node's order interleaves its windows one by one and skips those that have ended; with one window it is that one's. The
-// sizes of windows differ by at most one, so that all but the last round take one sample of each.
+// A node's order interleaves its windows one by one and skips those that have ended; with one window it is that one's.
+// The sizes of windows differ by at most one, so that all but the last round take one sample of each.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +32,8 @@ class WholeEpoch {
   };
 
   WholeEpoch() = default;
-  // What the orders of nodes first_node..last_node need is kept from its first use on: up to 16 KiB a window, of at most
-  // windows_per_node_max windows. What others need is made anew for each call.
+  // What the orders of nodes first_node..last_node need is kept from its first use on: up to 16 KiB a window, of at
+  // most windows_per_node_max windows. What others need is made anew for each call.
   WholeEpoch(const Plan &plan, uint64_t first_node, uint64_t last_node);
 
   // Both turn up to chunk_size places into indices: of one node, counted from its begin, or of any.

@@ -20,8 +20,8 @@ class NameLock {
  public:
   // Waits until `deadline_ns`, then DC_ERROR_LOCKED with the holder where the kernel names it.
   static Status acquire(const Directory &directory, int64_t deadline_ns, NameLock *lock);
-  // For who changes no name, and may be unable to write to the directory: the lock file is not made where there is none.
-  // Nobody holds a lock on a file that is not there; DC_OK then, without a lock.
+  // For who changes no name, and may be unable to write to the directory: the lock file is not made where there is
+  // none. Nobody holds a lock on a file that is not there; DC_OK then, without a lock.
   static Status acquire_existing(const Directory &directory, int64_t deadline_ns, NameLock *lock);
 
  private:

@@ -21,8 +21,8 @@ struct FileSystem {
   uint64_t page_bytes = kSmallPageBytes;  // files consist of whole ones, and so does what is reserved of them
 };
 
-// By the type and block size that statfs(2) gives. DC_ERROR_UNSUPPORTED, with the name of the type, why and what to take
-// instead, where a cache may not lie. `subject` is the directory.
+// By the type and block size that statfs(2) gives. DC_ERROR_UNSUPPORTED, with the name of the type, why and what to
+// take instead, where a cache may not lie. `subject` is the directory.
 Status classify_file_system(uint64_t type, uint64_t block_bytes, const std::string &subject, FileSystem *found);
 
 // The same, for an open file or directory.

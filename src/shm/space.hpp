@@ -18,8 +18,8 @@ struct Space {
   uint64_t cgroup = kUnlimited;   // of the tightest visible memory cgroup, v1 or v2; of caches in memory
   uint64_t machine = kUnlimited;  // MemAvailable; or what is free of the huge pages of this size
 
-  // The least of them. Of memory a margin is left, so that the cache is not what wakes the OOM killer, and of a disk, so
-  // that it is not what stops others.
+  // The least of them. Of memory a margin is left, so that the cache is not what wakes the OOM killer, and of a disk,
+  // so that it is not what stops others.
   uint64_t available() const;
   std::string described() const;
   // How to get more.

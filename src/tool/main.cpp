@@ -165,8 +165,7 @@ void check(const std::string &name, const Place &place) {
               " extents owned, %" PRIu64 " free, %" PRIu64 " named; %" PRIu64 " steps\n",
               r.entries_ready, r.entries_writing, r.entries_orphaned, r.entries_bad, r.extents_owned, r.extents_free,
               r.extents_named, r.steps_reserved);
-  if (r.entries_unverified)
-    std::printf("to be verified at their first use: %" PRIu64 "\n", r.entries_unverified);
+  if (r.entries_unverified) std::printf("to be verified at their first use: %" PRIu64 "\n", r.entries_unverified);
   if (r.keys || r.keys_unfinished)
     std::printf("keys: %" PRIu64 ", %" PRIu64 " unfinished\n", r.keys, r.keys_unfinished);
 }

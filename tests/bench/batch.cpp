@@ -10,8 +10,8 @@ namespace {
 
 constexpr int64_t kBatch = 64;
 
-// Each run reads all samples once, in random order, batch by batch: what one side leaves in the processor's caches is far
-// from where the other begins.
+// Each run reads all samples once, in random order, batch by batch: what one side leaves in the processor's caches is
+// far from where the other begins.
 void batches_of(const char *row, uint64_t sample_bytes, int64_t samples) {
   Cache cache(options_for(samples, sample_bytes));
   for (int64_t i = 0; i < samples; ++i) {

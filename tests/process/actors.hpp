@@ -1,5 +1,5 @@
-// Processes that play clients. An actor is this very program, started anew by exec; it reads one command a line from its
-// standard input, carries it out on its cache and answers with one line: a status, then perhaps more.
+// Processes that play clients. An actor is this very program, started anew by exec; it reads one command a line from
+// its standard input, carries it out on its cache and answers with one line: a status, then perhaps more.
 //
 //   open NAME LENGTH CAPACITY SAMPLE_BYTES CLIENTS_MAX PARTIAL DROPPABLE [KEEP]           STATUS MESSAGE
 //   attach NAME                                                                           STATUS MESSAGE

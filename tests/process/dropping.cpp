@@ -1,4 +1,5 @@
-// Removal against processes that look, remove, fork and die: nobody ever sees other bytes, and no space is lost for good.
+// Removal against processes that look, remove, fork and die: nobody ever sees other bytes, and no space is lost for
+// good.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -188,7 +189,8 @@ TEST_F(Droppable, RemoverKilledAtItsOnlyRemovalLosesNoSpace) {
   EXPECT_EQ(fill_up(), 1);
 }
 
-// As above, by a fill that is given up: its extent is named by nobody and belongs to no entry, and searches have failed.
+// As above, by a fill that is given up: its extent is named by nobody and belongs to no entry, and searches have
+// failed.
 TEST_F(Droppable, FillerKilledInItsAbortLosesNoSpace) {
   Actor filler({"released:kill"});
   ASSERT_EQ(filler.ask(attach()), "0");

@@ -1,6 +1,6 @@
-// What is believed of a cache on a disk after a reboot. The reboots are real to the cache: the boot that the file names is
-// changed; power cuts are real to the file system: it is stopped at once, and mounted again with what the device has.
-// Whatever is found there, a reader gets the right bytes or none, and what is missing can be filled.
+// What is believed of a cache on a disk after a reboot. The reboots are real to the cache: the boot that the file names
+// is changed; power cuts are real to the file system: it is stopped at once, and mounted again with what the device
+// has. Whatever is found there, a reader gets the right bytes or none, and what is missing can be filled.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>

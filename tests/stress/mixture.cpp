@@ -1,4 +1,5 @@
-// Loads, fills, aborts, reads and kills all at once, in caches with too little room, with samples that say what they are.
+// Loads, fills, aborts, reads and kills all at once, in caches with too little room, with samples that say what they
+// are.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>

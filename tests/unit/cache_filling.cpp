@@ -297,7 +297,8 @@ TEST_F(SmallCache, IsInterruptedByASignalWhileItWaits) {
   }
 }
 
-// Two handles of one process are two clients; a thread that fills through one does not wait for itself through the other.
+// Two handles of one process are two clients; a thread that fills through one does not wait for itself through the
+// other.
 TEST_F(SmallCache, DoesNotWaitForItsOwnThreadsFillThroughAnotherHandle) {
   const Handle second = attach_cache(name_.c_str());
   const OpenFill fill(cache_, 6);

@@ -1,5 +1,5 @@
-// A cache smaller than the data, filled by ranks that read as the sampler deals: what it holds goes on hitting, and is a
-// random part of the data.
+// A cache smaller than the data, filled by ranks that read as the sampler deals: what it holds goes on hitting, and is
+// a random part of the data.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -80,8 +80,8 @@ std::vector<std::unique_ptr<Node>> nodes_of(uint32_t nodes, uint32_t shuffle, do
   return all;
 }
 
-// How many standard deviations the resident samples' spread over parts of the data, which end at `ends`, is from that of
-// a random set of as many: too even counts as too uneven does.
+// How many standard deviations the resident samples' spread over parts of the data, which end at `ends`, is from that
+// of a random set of as many: too even counts as too uneven does.
 double spread_score(const std::vector<std::unique_ptr<Node>> &nodes, const std::vector<int64_t> &ends) {
   std::vector<bool> resident(static_cast<size_t>(kLength));
   double all = 0;

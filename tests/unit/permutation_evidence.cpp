@@ -66,7 +66,8 @@ struct Normal {
   double variance_score() const { return score_of_chi_squared(squares, count); }
 };
 
-// Where positions and values are both cut into classes: a contingency table with fixed margins, for each key and in total.
+// Where positions and values are both cut into classes: a contingency table with fixed margins, for each key and in
+// total.
 class Table {
  public:
   template <typename RowOf, typename ColumnOf>

@@ -1,5 +1,5 @@
-// Statistics of many permutations of one length, each as a standard score: how far, in standard deviations, what was counted
-// is from what uniformly random permutations give. Both sides count: too even is as wrong as too uneven.
+// Statistics of many permutations of one length, each as a standard score: how far, in standard deviations, what was
+// counted is from what uniformly random permutations give. Both sides count: too even is as wrong as too uneven.
 #pragma once
 
 #include <cstdint>

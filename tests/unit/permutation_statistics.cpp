@@ -1,4 +1,5 @@
-// The permutation looks random: by statistics that a network of too few rounds fails. Keys are fixed, so results are too.
+// The permutation looks random: by statistics that a network of too few rounds fails. Keys are fixed, so results are
+// too.
 #include <gtest/gtest.h>
 
 #include <algorithm>

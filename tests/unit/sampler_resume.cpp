@@ -1,5 +1,6 @@
 // Epochs that are stopped and resumed under other layouts: nothing is repeated and nothing lost.
-// That each place is the model's is proved by tests/model; here are what it comes to, and sizes beyond the model's reach.
+// That each place is the model's is proved by tests/model; here are what it comes to, and sizes beyond the model's
+// reach.
 #include <gtest/gtest.h>
 
 #include <algorithm>

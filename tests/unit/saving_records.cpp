@@ -193,7 +193,8 @@ TEST_F(Saving, EveryKeyComesBackAtItsIndex) {
   EXPECT_EQ(info_of(back.cache).keys, 600u);
 }
 
-// What a save sees of a key that came late, by a walk over a slot that was read before it was taken: there is no way to it.
+// What a save sees of a key that came late, by a walk over a slot that was read before it was taken: there is no way to
+// it.
 TEST_F(Saving, AKeyThatCouldNotBeFoundInTheFileIsLeftOut) {
   dc_cache_options options = options_for(100, 4 << 20);
   options.keyed = 1;
