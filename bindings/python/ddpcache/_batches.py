@@ -224,6 +224,7 @@ class _Reading:
             if status < 0 and status not in found.statuses:
                 check(status)
             self.described[array] = found
+            self.there &= found.statuses != raw.DC_MISS  # some may have been removed since the last look
             if self.first is None and found.counts.any():
                 self.there = found.counts > 0  # perhaps without this array
                 self.first = int(self.there.argmax())
@@ -242,11 +243,14 @@ class _Reading:
         found = self.described[0]
         same = (found.structures == found.structures[self.first]) & (found.counts == found.counts[self.first])
         self.must_be(same, "structure")
-        index = int(self.wanted[self.first])
         memory = np.empty(raw.DC_STRUCTURE_BYTES_MAX, np.uint8)
-        status, length = raw.dc_cache_structure(self.cache, index, memory)
-        if status == raw.DC_MISS:
-            raise MissError(f"not in the cache: it was removed meanwhile: index {index}")
+        alike = self.wanted[same & self.there].tolist()
+        for index in alike:
+            status, length = raw.dc_cache_structure(self.cache, index, memory)
+            if status != raw.DC_MISS:  # else it was removed meanwhile
+                break
+        else:
+            raise MissError(f"the {len(alike)} samples like index {alike[0]} were removed meanwhile")
         check(status)
         return _node_of(memory[:length].tobytes()) if length else self._node_of_names()
 
@@ -339,6 +343,8 @@ class _Reading:
         found = self.describe(array)
         has = found.statuses == raw.DC_OK
         self.must_be(has, "array")
+        if not self.there.any():
+            raise MissError(f"all {self.size} samples are gone: they were removed meanwhile")
         if not has.any():
             raise RecordError(f"the {int(self.there.sum())} samples that are there have no array {array}")
         return int(has.argmax()), found

@@ -195,6 +195,26 @@ class TestWholeSamples:
             with pytest.raises(ValueError, match="int32 array of 2"):
                 filled.read_batch([1, 2], statuses=wrong)
 
+    def test_the_first_sample_may_go_meanwhile(self, open_cache, monkeypatch):
+        cache = open_cache(".first", droppable=True)
+        for index in (1, 2):
+            cache[index] = (image(index), index)
+        structure = raw.dc_cache_structure
+
+        def structure_too_late(*arguments):
+            cache.remove(1)
+            return structure(*arguments)
+
+        monkeypatch.setattr(raw, "dc_cache_structure", structure_too_late)
+        statuses = np.zeros(2, np.int32)
+        images, numbers = cache.read_batch([1, 2], statuses=statuses)
+        assert statuses.tolist() == [raw.DC_MISS, 0]
+        assert (images[0] == 0).all() and (images[1] == 2).all()
+        assert numbers.tolist() == [0, 2]
+        with pytest.raises(KeyError, match="1 samples like index 2 were removed"):
+            monkeypatch.setattr(raw, "dc_cache_structure", lambda *_: (raw.DC_MISS, 0))
+            cache.read_batch([2])
+
     @pytest.mark.parametrize("read", ["read_batch", "read_ragged"])
     def test_a_sample_that_goes_meanwhile_leaves_zeros(self, open_cache, monkeypatch, read):
         cache = open_cache(".going", droppable=True)
