@@ -87,7 +87,9 @@ typedef struct dc_gather {
 DC_API int32_t dc_cache_gather(dc_cache *cache, const int64_t *indices, int64_t count, const dc_gather *parts,
                                uint32_t part_count, int32_t *statuses, uint32_t threads);
 
-/* ---- Describing: what a caller needs to make room for a batch. No look is counted as a hit or miss. ---- */
+/* ---- Describing: what a caller needs to make room for a batch. ----
+ *
+ * No look is counted as a hit or miss. In a cache with DC_CHECKSUMS_READ each reads the whole sample, as a hit does. */
 
 /** What one array of each of many samples is.
  *

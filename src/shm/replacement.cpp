@@ -41,7 +41,10 @@ bool lock_ours(int fd) { return flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EW
 }  // namespace
 
 Replacement::~Replacement() {
-  if (!temporary_.empty() && process_ == fork_generation()) unlinkat(directory_.get(), temporary_.c_str(), 0);
+  if (process_ != fork_generation()) return;
+  if (!temporary_.empty()) unlinkat(directory_.get(), temporary_.c_str(), 0);
+  // A child that was forked meanwhile has the file open too, and would keep the space of what nobody wants any more.
+  if (!published_ && file_.valid()) static_cast<void>(!ftruncate(file_.get(), 0));
 }
 
 Status Replacement::resolve(const std::string &path) {
@@ -119,7 +122,9 @@ Status Replacement::publish() {
   const std::string self = "/proc/self/fd/" + std::to_string(file_.get());
   if (temporary_.empty()) {
     // Where nothing has the name, it takes no temporary one.
-    if (linkat(AT_FDCWD, self.c_str(), directory_.get(), name_.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+    if (linkat(AT_FDCWD, self.c_str(), directory_.get(), name_.c_str(), AT_SYMLINK_FOLLOW) == 0) {
+      published_ = true;
+    } else {
       if (errno != EEXIST) return system_failure("linkat", path_, errno);
       if (Status status = link_temporary(); !status.ok()) return status;
     }
@@ -130,6 +135,7 @@ Status Replacement::publish() {
       return system_failure("rename", path_, errno);
     }
     temporary_.clear();
+    published_ = true;
   }
   DC_FAULT_POINT("save-renamed");
   if (fsync(directory_.get()) != 0 && errno != EINVAL) return system_failure("fsync", path_ + "'s directory", errno);

@@ -44,6 +44,7 @@ class Replacement {
   Descriptor directory_;
   Descriptor file_;
   std::string temporary_;  // its name now; empty while it has none
+  bool published_ = false;
   const uint32_t process_ = fork_generation();
 };
 

@@ -137,6 +137,20 @@ TEST_F(Saving, ItsHeaderDescribesAFile) {
   EXPECT_EQ(dc_saved_info_get(path_.c_str(), &unsized, &error), DC_ERROR_ARGUMENT);
 }
 
+TEST_F(Saving, AFileThatIsGivenUpKeepsNoSpaceInAChildThatHasItOpen) {
+  int inherited = -1;
+  {
+    Replacement given_up;
+    ASSERT_EQ(given_up.begin(path_, Replacement::Making::unnamed_if_possible).code(), DC_OK);
+    ASSERT_EQ(pwrite(given_up.fd(), "half", 4, 0), 4);
+    inherited = dup(given_up.fd());
+  }
+  struct stat properties;
+  ASSERT_EQ(fstat(inherited, &properties), 0);
+  EXPECT_EQ(properties.st_size, 0);
+  ::close(inherited);
+}
+
 // As on a file system without unnamed files.
 TEST_F(Saving, ATemporaryFileIsInUseAsLongAsItsMakerHoldsItsLock) {
   const auto begin = [this](Replacement *file) { return file->begin(path_, Replacement::Making::named).code(); };

@@ -325,7 +325,7 @@ class _Reading:
         shapes = found.arrays["shape"][:, : one["dimensions"]]
         if one["lanes"] > 1:
             shapes = np.concatenate([shapes, np.full((self.size, 1), one["lanes"], np.int64)], axis=1)
-        offsets = places // (int(one["bits"]) // 8)
+        offsets = places * 8 // int(one["bits"])
         total = (int(offsets[-1]),)
         values, memory = (_tensor if kind == "tensor" else _array)(one, total, self.raises)
         self.parts.append((array, memory, 0, places))

@@ -70,8 +70,8 @@ class Cache(Batches, Saving):
     is given the key, and ints are keys like any other, not indices. Keys are the same if type and value are: ``"1"``,
     ``b"1"``, ``1`` and ``("1",)`` are four; but a path is its str (os.fspath), an integer of another type (NumPy's, an
     IntEnum) its int, and a named tuple its tuple. Anything else, bool, float and None included, is a TypeError. Keys
-    are never forgotten, also when their samples are removed: once there are ``len(cache)``, new ones are as samples
-    without room. ``cache.intern(key)`` and ``cache.lookup(key)`` give the index, which `residency` and other languages
+    are never forgotten, also when their samples are removed or could not be stored: once there are ``len(cache)``, new
+    ones are as samples without room. ``cache.intern(key)`` and ``cache.lookup(key)`` give the index, which `residency` and other languages
     use.
 
     Args:
