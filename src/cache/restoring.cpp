@@ -243,6 +243,24 @@ class Restoring final : public Content {
     return {};
   }
 
+  // Of a record that was read in whole: its checksum, its parts, and its size without padding, which it gives.
+  Status inspect(const uint8_t *record, uint64_t record_bytes, int64_t index, uint64_t at, uint64_t bytes_max,
+                 uint64_t *data_bytes) const {
+    RecordSums sums;
+    if (!sum_record(record, record_bytes, index, &sums) || sums.stored != sums.actual) {
+      return damaged_sample(at, index, "does not have its checksum");
+    }
+    if (!inspect_record(record, record_bytes, data_bytes)) return damaged_sample(at, index, "is not sound");
+    if (*data_bytes > bytes_max) {
+      return failure(DC_ERROR_TOO_LARGE,
+                     "the sample of index %lld in %s has %llu bytes; asked for was a cache of samples of at "
+                     "most %llu",
+                     static_cast<long long>(index), path_.c_str(), static_cast<Number>(*data_bytes),
+                     static_cast<Number>(bytes_max));
+    }
+    return {};
+  }
+
   Status restore_record(Cache &cache, const dc_cache_info &info, uint64_t number) {
     const uint64_t at = reader_->position();
     SavedFrame frame;
@@ -273,19 +291,9 @@ class Restoring final : public Content {
       if (status = reader_->read(record + done, slice); !status.ok()) return status;
       if (status = report(); !status.ok()) return status;
     }
-    RecordSums sums;
     uint64_t data_bytes = 0;
-    if (!sum_record(record, head.record_bytes, frame.index, &sums) || sums.stored != sums.actual) {
-      return damaged_sample(at, frame.index, "does not have its checksum");
-    }
-    if (!inspect_record(record, head.record_bytes, &data_bytes)) return damaged_sample(at, frame.index, "is not sound");
-    if (data_bytes > info.sample_bytes_max) {
-      return failure(DC_ERROR_TOO_LARGE,
-                     "the sample of index %lld in %s has %llu bytes; asked for was a cache of samples of at "
-                     "most %llu",
-                     static_cast<long long>(frame.index), path_.c_str(), static_cast<Number>(data_bytes),
-                     static_cast<Number>(info.sample_bytes_max));
-    }
+    status = inspect(record, head.record_bytes, frame.index, at, info.sample_bytes_max, &data_bytes);
+    if (!status.ok()) return status;
     fill->wrote_record(data_bytes);
     status = fill->commit();
     DC_FAULT_POINT("restore-record");
