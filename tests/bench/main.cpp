@@ -18,7 +18,7 @@ int main(int count, char **arguments) {
       {"attach", bench::attach},
       {"arena", bench::arena},
       {"sampler-cost", bench::sampler_cost},
-      {"fraction", bench::fraction},
+      {"hit-rate", bench::hit_rate},
       {"saving", bench::saving},
   };
   if (count == 4 && std::strcmp(arguments[1], "attach-once") == 0) {

@@ -117,7 +117,7 @@ void saving();
 void attach();
 void arena();
 void sampler_cost();
-void fraction();
+void hit_rate();
 // The part of `attach` that runs in a process of its own: prints the CPU seconds of one attach.
 void attach_once(const char *name, const char *directory);
 
