@@ -243,6 +243,29 @@ def test_name_that_is_not_there_is_a_sentence_and_status_1(command):
     assert re.fullmatch(rf"ddpcache: .*no cache.*{name}\n", sentence)
 
 
+# Keeps a cache of one sample in a directory; says why where that can hold none.
+KEEPER = """
+import sys, ddpcache
+options = dict(length=10, fingerprint="tool 1", capacity="4MiB", keep=True)
+try:
+    with ddpcache.Cache(sys.argv[1], directory=sys.argv[2], **options) as cache:
+        cache[0] = b"on disk"
+except ddpcache.UnsupportedError as error:
+    print(error)
+"""
+
+
+def test_caches_in_a_directory_are_seen_checked_and_removed_there(tmp_path):
+    if reason := run(sys.executable, "-c", KEEPER, "kept", tmp_path):
+        pytest.skip(reason)
+    assert run(TOOL, "--directory", tmp_path, "list").split()[0] == "kept"
+    shown = dict(line.split(maxsplit=1) for line in run(TOOL, "--directory", tmp_path, "show", "kept").splitlines())
+    assert (shown["checksums"], shown["kept"]) == ("fill", "yes")
+    run(TOOL, "--directory", tmp_path, "check", "kept")
+    run(TOOL, "--directory", tmp_path, "unlink", "kept")
+    assert run(TOOL, "--directory", tmp_path, "list") == ""
+
+
 def test_directory_that_is_not_there_is_a_sentence_and_status_1(tmp_path):
     for command in ("list", "gc"):
         status, sentence = refused("--directory", tmp_path / "missing", command)
