@@ -258,6 +258,15 @@ class Cache {
     return saved;
   }
 
+  /// What is in a saved file, by its header. See dc_saved_info_get.
+  static dc_saved_info saved(const std::string &path) {
+    dc_saved_info info = {};
+    info.struct_size = sizeof info;
+    dc_error error;
+    detail::check(dc_saved_info_get(path.c_str(), &info, &error), error);
+    return info;
+  }
+
   dc_cache_info info() const {
     dc_cache_info info = {};
     info.struct_size = sizeof info;

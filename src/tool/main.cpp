@@ -125,10 +125,7 @@ void save(const std::string &name, const std::string &file, const Place &place) 
 
 // Kept, since this process leaves it at once.
 void restore(const std::string &file, const std::string &name, std::uint64_t capacity_bytes, const Place &place) {
-  dc_saved_info saved = {};
-  saved.struct_size = sizeof saved;
-  dc_error error;
-  ddpcache::detail::check(dc_saved_info_get(file.c_str(), &saved, &error), error);
+  const dc_saved_info saved = ddpcache::Cache::saved(file);
   ddpcache::CacheOptions options(saved.length);
   options.droppable = saved.droppable;
   options.keyed = saved.keyed;
@@ -142,10 +139,7 @@ void restore(const std::string &file, const std::string &name, std::uint64_t cap
 }
 
 void show_saved(const std::string &file) {
-  dc_saved_info i = {};
-  i.struct_size = sizeof i;
-  dc_error error;
-  ddpcache::detail::check(dc_saved_info_get(file.c_str(), &i, &error), error);
+  const dc_saved_info i = ddpcache::Cache::saved(file);
   const std::time_t saved = static_cast<std::time_t>(i.saved_unix_ns / 1'000'000'000);
   char time[32] = "";
   std::tm parts = {};

@@ -25,6 +25,8 @@ TEST(SavingInCxx, SaysWhatTheCInterfaceSays) {
   EXPECT_THROW(cache.save(path, [](uint64_t, uint64_t) -> bool { throw std::out_of_range("mine"); }),
                std::out_of_range);
   EXPECT_THROW(cache.save("/"), ddpcache::Error);
+  EXPECT_EQ(ddpcache::Cache::saved(path).samples, 5);
+  EXPECT_THROW(ddpcache::Cache::saved("/"), ddpcache::Error);
   ddpcache::Cache back = ddpcache::Cache::restore(path, other.c_str(), "c++");
   EXPECT_TRUE(holds(back.raw(), 4, 500));
   const CacheName third;
