@@ -35,11 +35,21 @@ class Images(Dataset):
 def test_a_core_is_idle_where_there_are_more_than_ranks_and_workers(monkeypatch, workers, ranks, cores, expected):
     info = None if workers is None else SimpleNamespace(num_workers=workers)
     monkeypatch.setattr(torch.utils.data, "get_worker_info", lambda: info)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(cores)))
+    monkeypatch.setattr(_workers, "usable_cores", lambda: cores)
     monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
     if ranks is not None:
         monkeypatch.setenv("LOCAL_WORLD_SIZE", ranks)
     assert _workers.has_idle_core() is expected
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"), [(None, 8), ("max 100000", 8), ("250000 100000", 2.5), ("1600000 100000", 8), ("?", 8)]
+)
+def test_cores_are_those_of_the_affinity_or_of_the_quota(monkeypatch, tmp_path, limit, expected):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
+    if limit is not None:
+        (tmp_path / "cpu.max").write_text(limit + "\n")
+    assert _workers.usable_cores(tmp_path) == expected
 
 
 class Watched(CachedDataset):

@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import torch.utils.data
+
+
+def usable_cores(cgroup: Path = Path("/sys/fs/cgroup")) -> float:
+    """The cores that this process may run on, or fewer where its container (cgroup v2) has a quota of CPU time."""
+    cores = len(os.sched_getaffinity(0))
+    try:
+        quota, period = (cgroup / "cpu.max").read_text().split()
+        return cores if quota == "max" else min(cores, int(quota) / int(period))
+    except (OSError, ValueError):
+        return cores
 
 
 def has_idle_core() -> bool:
@@ -17,4 +28,4 @@ def has_idle_core() -> bool:
         return False
     ranks = os.environ.get("LOCAL_WORLD_SIZE", "1")
     busy = (worker.num_workers + 1) * (int(ranks) if ranks.isdecimal() else 1)
-    return len(os.sched_getaffinity(0)) > busy
+    return usable_cores() >= busy + 1
