@@ -71,8 +71,8 @@ class Cache(Batches, Saving):
     ``b"1"``, ``1`` and ``("1",)`` are four; but a path is its str (os.fspath), an integer of another type (NumPy's, an
     IntEnum) its int, and a named tuple its tuple. Anything else, bool, float and None included, is a TypeError. Keys
     are never forgotten, also when their samples are removed or could not be stored: once there are ``len(cache)``, new
-    ones are as samples without room. ``cache.intern(key)`` and ``cache.lookup(key)`` give the index, which `residency` and other languages
-    use.
+    ones are as samples without room. ``cache.intern(key)`` and ``cache.lookup(key)`` give the index, which `residency`
+    and other languages use.
 
     Args:
         name: 1 to 200 characters of A-Z a-z 0-9 . _ -
