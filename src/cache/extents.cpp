@@ -12,7 +12,6 @@ namespace {
 constexpr uint64_t kSearchWords = 256;
 // Before a new step is taken for what removed samples may have left room for: quicker than to have it zeroed.
 constexpr uint64_t kLongSearchWords = 16'384;
-constexpr uint64_t kNoRound = UINT64_MAX;
 constexpr int64_t kSecond = 1'000'000'000;
 
 }  // namespace
@@ -101,24 +100,30 @@ bool Extents::take_freed(uint32_t size_class, ExtentWord mine, Extent *extent) {
 uint32_t Extents::steps_of(uint32_t size_class) const {
   uint32_t steps = 0;
   for (uint32_t s = 0; s < segment_.layout.steps; ++s) {
-    steps += segment_.step_word(s).load(std::memory_order_relaxed) == size_class + 1;
+    steps += segment_.step_word(s).load(std::memory_order_acquire) == size_class + 1;
   }
   return steps;
 }
+
+// All words are to be looked at anew before a search has failed. What is taken from `searched_words` from here on is looked
+// for among all steps that there are now, since a search takes its words first and counts the steps then.
+void Extents::begin_round(ClassLine &line) { raise_to(line.round_start, line.searched_words.load()); }
 
 bool Extents::search(uint32_t size_class, ExtentWord mine, uint64_t words_max, Extent *extent) {
   ClassLine &line = segment_.class_line(size_class);
   const uint64_t now = events(line);
   if (line.failed_freed.load() == now + 1) return false;
   if (take_freed(size_class, mine, extent)) return true;
+  const uint64_t begin = line.searched_words.fetch_add(words_max);
   const uint64_t slots = segment_.layout.classes[size_class].slots;
   const uint64_t words = slots * steps_of(size_class);
   if (words == 0) return false;
-  if (line.cycle_freed.load() != now) {
-    line.cycle_start.store(line.searched_words.load());
-    line.cycle_freed.store(now);
+  // Where a step has come, the words that were looked at lie elsewhere among them all.
+  if (line.round_events.load() != now || line.round_words.load() != words) {
+    begin_round(line);
+    line.round_words.store(words);
+    line.round_events.store(now);
   }
-  const uint64_t begin = line.searched_words.fetch_add(words_max);
   // The class's steps in order, round and round, from word `skip` of them all until `left` words are seen.
   uint64_t skip = begin % words;
   uint64_t left = std::min(words, words_max);
@@ -139,7 +144,7 @@ bool Extents::search(uint32_t size_class, ExtentWord mine, uint64_t words_max, E
       // One event may have freed several extents: this round is not over, and a new one begins behind this word.
       uint64_t reached = begin + words_max;
       line.searched_words.compare_exchange_strong(reached, begin + std::min(words, words_max) - left + 1);
-      line.cycle_freed.store(kNoRound);
+      begin_round(line);
       // Another search may just have ended the round without a look at what this one leaves.
       uint64_t failed = now + 1;
       line.failed_freed.compare_exchange_strong(failed, 0);
@@ -148,10 +153,18 @@ bool Extents::search(uint32_t size_class, ExtentWord mine, uint64_t words_max, E
     skip = 0;
   }
   // A name may go without an event, so a round that met one has not failed for good.
-  if (met_name) line.cycle_freed.store(kNoRound);
-  // Only where the round is still the one that this search began or joined.
-  if (!met_name && line.cycle_freed.load() == now && begin + words_max - line.cycle_start.load() >= words)
-    line.failed_freed.store(now + 1);
+  if (met_name) begin_round(line);
+  const auto is_round_over = [&] {
+    // Below 0 where this search was slow, and the round is a later one than it took its words for.
+    const int64_t searched = static_cast<int64_t>(begin + words_max - line.round_start.load());
+    return line.round_events.load() == now && line.round_words.load() == words &&
+           searched >= static_cast<int64_t>(words);
+  };
+  if (!is_round_over()) return false;
+  line.failed_freed.store(now + 1);
+  // A search that found one after all either sees that this one failed, or is seen here.
+  uint64_t failed = now + 1;
+  if (!is_round_over()) line.failed_freed.compare_exchange_strong(failed, 0);
   return false;
 }
 

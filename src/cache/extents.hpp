@@ -34,6 +34,7 @@ class Extents {
   bool take_from(uint32_t size_class, ExtentWord mine, Extent *extent);
   // Looks at the next `words_max` words of the class, where one of them may be free.
   bool search(uint32_t size_class, ExtentWord mine, uint64_t words_max, Extent *extent);
+  static void begin_round(ClassLine &line);
   bool take_freed(uint32_t size_class, ExtentWord mine, Extent *extent);
   Taking try_take(Place place, ExtentWord mine);
   // DC_OK where the class has a new step, or another client gave it one meanwhile; DC_FULL where it cannot.

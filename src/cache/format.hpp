@@ -82,8 +82,9 @@ struct alignas(kLineBytes) ClassLine {
   Word cursor;          // 1+step << 32 | slot of the next never-owned extent; 0: no step yet
   Word searched_words;  // words looked at so far, over all searches: where the next goes on
   Word freed;           // extents given up so far
-  Word cycle_start;     // searched_words when the search for the present `cycle_freed` began
-  Word cycle_freed;     // freed + disturbances that the present search round is for
+  Word round_start;     // searched_words where the present round over all words began; it only rises
+  Word round_events;    // freed + disturbances that it is for
+  Word round_words;     // words that it goes over
   Word failed_freed;    // 1 + (freed + disturbances) of the last round that found nothing
   Word freed_name;      // name_of the extent that was given up last; 0: looked at already
 };

@@ -27,8 +27,10 @@ Populator::~Populator() {
 }
 
 Status Populator::start(bool resident_only) {
-  if (running_.exchange(true, std::memory_order_acq_rel)) return {};
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (running_.load(std::memory_order_acquire)) return {};
   if (thread_.joinable()) thread_.join();  // it has ended, or is about to
+  running_.store(true, std::memory_order_relaxed);
   const SignalsBlocked blocked;
   try {
     thread_ = std::thread([this, resident_only] {

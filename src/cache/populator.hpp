@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <thread>
 
 #include "fork.hpp"
@@ -32,8 +33,10 @@ class Populator {
 
   const Segment &segment_;
   const uint32_t generation_;
-  std::atomic<bool> running_{false};  // whoever sets it may touch the thread
+  std::atomic<bool> running_{false};
   std::atomic<bool> stop_{false};
+  std::mutex
+      mutex_;  // of who starts the thread; a child, where it may be locked for ever, makes a Populator of its own
   std::thread thread_;
 };
 

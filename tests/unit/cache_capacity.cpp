@@ -297,6 +297,32 @@ TEST_F(FullCache, DecodesItsLastSampleOnce) {
   }
 }
 
+// Fillers that meet at a step's end each take a step, of which one gets the cursor and searches find the others, while
+// the class goes on growing.
+TEST_F(FullCache, HasNoRoomLeftHoweverManyFillersGrewIt) {
+#ifdef __SANITIZE_THREAD__
+  constexpr int kRounds = 2;
+#else
+  constexpr int kRounds = 10;
+#endif
+  for (int round = 0; round < kRounds; ++round) {
+    constexpr int64_t kLength = 48'000, kThreads = 8;
+    const CacheName name;
+    const Handle cache = open_cache(name, options_for(kLength, 6 << 20, 0, 64));
+    std::vector<std::thread> threads;
+    for (int64_t t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, t] {
+        for (int64_t i = t; i < kLength; i += kThreads) static_cast<void>(put(cache, i, 64));
+      });
+    }
+    for (std::thread &thread : threads) thread.join();
+    for (int64_t i = 0; i < kLength; ++i) static_cast<void>(put(cache, i, 64));
+    const dc_cache_report report = report_of(cache);
+    EXPECT_EQ(report.steps_reserved, info_of(cache).steps);
+    EXPECT_EQ(report.extents_free, 0u) << "beside " << report.extents_owned << " in round " << round;
+  }
+}
+
 // Several threads fill a cache of estimated size whose pieces are as large as a step: nobody is turned away.
 TEST_F(FullCache, IsNotSeenByFillersOfAnEstimatedCache) {
   for (int round = 0; round < 10; ++round) {
