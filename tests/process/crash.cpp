@@ -262,7 +262,8 @@ TEST_P(BirthPoint, WhereTheCreatorIsKilledTheNextOpenSucceeds) {
   EXPECT_EQ(creator.ask(std::string("open ") + name.c_str() + " 100 1048576 1000 1 0 0"), "");
   EXPECT_EQ(creator.reap(), SIGKILL);
   const std::string point = GetParam();
-  EXPECT_EQ(name.exists(), point == "linked");
+  // What was linked is garbage, which any creation, also of a test beside this one, may have removed by now.
+  EXPECT_TRUE(point == "linked" || !name.exists());
   dc_cache_options options = options_for(100, 1 << 20, 1000);
   options.clients_max = 1;
   Handle cache = open_cache(name, options);

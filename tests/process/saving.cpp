@@ -153,7 +153,9 @@ TEST_P(RestorePoint, WhereItIsKilledItsTurnGoesToWhoWaits) {
   waiter.tell(restore_it());
   usleep(100'000);
   restorer.kill_and_reap();
-  EXPECT_EQ(waiter.hear(), std::string(GetParam()) == "linked" ? "0 0" : "0 1");
+  // What was linked is garbage, which a creation of a test beside this one may have removed by now.
+  const std::string heard = waiter.hear();
+  EXPECT_TRUE(heard == "0 1" || (std::string(GetParam()) == "linked" && heard == "0 0")) << heard;
   EXPECT_FALSE(restored()) << "the waiter has it open";
 }
 
