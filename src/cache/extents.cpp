@@ -105,8 +105,8 @@ uint32_t Extents::steps_of(uint32_t size_class) const {
   return steps;
 }
 
-// All words are to be looked at anew before a search has failed. What is taken from `searched_words` from here on is looked
-// for among all steps that there are now, since a search takes its words first and counts the steps then.
+// All words are to be looked at anew before a search has failed. What is taken from `searched_words` from here on is
+// looked for among all steps that there are now, since a search takes its words first and counts the steps then.
 void Extents::begin_round(ClassLine &line) { raise_to(line.round_start, line.searched_words.load()); }
 
 bool Extents::search(uint32_t size_class, ExtentWord mine, uint64_t words_max, Extent *extent) {

@@ -1,4 +1,5 @@
-// Hits of a cache that has room for a part of the data only, and of one whose node's samples change a little each epoch.
+// Hits of a cache that has room for a part of the data only, and of one whose node's samples change a little each
+// epoch.
 #include <algorithm>
 #include <memory>
 
@@ -79,8 +80,8 @@ void drop_what_nobody_keeps(dc_cache *cache, const dc_sampler *sampler) {
   }
 }
 
-// Half of the ranks enter each epoch half an epoch later than the others. The part of each span of an epoch's length that
-// hit, once the first windows are in.
+// Half of the ranks enter each epoch half an epoch later than the others. The part of each span of an epoch's length
+// that hit, once the first windows are in.
 std::vector<double> hits_of_moving_windows(dc_cache *cache, const std::vector<Sampler> &ranks) {
   constexpr int64_t kEpochs = 8, kCold = 2;
   int64_t share = 0;
