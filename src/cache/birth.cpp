@@ -1,7 +1,6 @@
 #include "birth.hpp"
 
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -67,14 +66,11 @@ Status fit(const Birth &birth, const Space &space, Geometry *geometry, Layout *l
 
 // Gives the file its length, and memory or disk for all but the arena.
 Status reserve_file(const Birth &birth, int fd, const Space &space, const Layout &layout) {
-  // Beyond this limit the kernel would send a signal that ends the process.
-  rlimit limit;
-  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < layout.file_bytes) {
+  if (const uint64_t limit = file_size_limit(); limit < layout.file_bytes) {
     return failure(DC_ERROR_NO_SPACE,
                    "a cache at %s needs a file of %s, but this process may write files of %s only: "
                    "raise the limit (ulimit -f)",
-                   birth.subject.c_str(), readable_bytes(layout.file_bytes).c_str(),
-                   readable_bytes(limit.rlim_cur).c_str());
+                   birth.subject.c_str(), readable_bytes(layout.file_bytes).c_str(), readable_bytes(limit).c_str());
   }
   if (ftruncate(fd, static_cast<off_t>(layout.file_bytes)) != 0) {
     return system_failure("ftruncate", birth.subject, errno);

@@ -26,15 +26,15 @@ Populator::~Populator() {
   if (thread_.joinable()) thread_.join();
 }
 
-Status Populator::start(bool resident_only) {
+Status Populator::start() {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (running_.load(std::memory_order_acquire)) return {};
   if (thread_.joinable()) thread_.join();  // it has ended, or is about to
   running_.store(true, std::memory_order_relaxed);
   const SignalsBlocked blocked;
   try {
-    thread_ = std::thread([this, resident_only] {
-      run(resident_only);
+    thread_ = std::thread([this] {
+      run();
       running_.store(false, std::memory_order_release);
     });
     return {};
@@ -44,10 +44,11 @@ Status Populator::start(bool resident_only) {
   }
 }
 
-void Populator::run(bool resident_only) {
+void Populator::run() {
   pthread_setname_np(pthread_self(), "ddpcache-pages");
   const id_t self = static_cast<id_t>(gettid());
   setpriority(PRIO_PROCESS, self, getpriority(PRIO_PROCESS, self) + kNiceness);  // NOLINT: no matter if it fails
+  const bool resident_only = segment_.medium == Medium::disk;
   const auto map_all = [&](const uint8_t *begin, uint64_t bytes) {
     for (uint64_t at = 0; at < bytes && !stop_.load(std::memory_order_relaxed); at += kChunkBytes) {
       map_pages(begin + at, std::min(kChunkBytes, bytes - at), resident_only);
@@ -71,10 +72,7 @@ Status Cache::populate() {
       populator = made.release();
     }
   }
-  FileSystem place;
-  const int fd = clients_.checked_fd();
-  const bool in_memory = fd >= 0 && look_at_file_system(fd, "the cache", &place).ok() && place.medium != Medium::disk;
-  return populator->start(!in_memory);
+  return populator->start();
 }
 
 void Cache::stop_populating() {

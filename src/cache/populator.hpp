@@ -26,10 +26,10 @@ class Populator {
   bool is_here() const { return generation_ == fork_generation(); }
   // Lets the thread run over all steps that are reserved, unless it is at it. By any thread. DC_ERROR_SYSTEM where no
   // thread is to be had.
-  Status start(bool resident_only);
+  Status start();
 
  private:
-  void run(bool resident_only);
+  void run();
 
   const Segment &segment_;
   const uint32_t generation_;

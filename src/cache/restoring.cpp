@@ -18,8 +18,6 @@
 namespace ddpcache {
 namespace {
 
-// Of one sample, between two looks at the progress.
-constexpr uint64_t kSliceBytes = uint64_t{32} << 20;
 // Bytes between two words to those who wait.
 constexpr uint64_t kSayBytes = uint64_t{4} << 20;
 // How far ahead the kernel is asked to read.

@@ -1,7 +1,6 @@
 #include "saved.hpp"
 
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -203,13 +202,11 @@ Status SavedWriter::write(const uint8_t *bytes, uint64_t count) {
 }
 
 Status SavedWriter::write_at(uint64_t offset, const void *bytes, uint64_t count) {
-  // Beyond this limit the kernel would send a signal that ends the process.
-  rlimit limit;
-  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && offset + count > limit.rlim_cur) {
+  if (const uint64_t limit = file_size_limit(); offset + count > limit) {
     return failure(DC_ERROR_NO_SPACE,
                    "%s would grow beyond %s, and this process may write no larger files: raise the "
                    "limit (ulimit -f)",
-                   path_.c_str(), readable_bytes(limit.rlim_cur).c_str());
+                   path_.c_str(), readable_bytes(limit).c_str());
   }
   const uint8_t *from = static_cast<const uint8_t *>(bytes);
   while (count > 0) {

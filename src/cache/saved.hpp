@@ -22,6 +22,8 @@
 namespace ddpcache {
 
 inline constexpr uint32_t kSavedVersion = 1;
+// Of one sample, between two looks at the progress.
+inline constexpr uint64_t kSliceBytes = uint64_t{32} << 20;
 
 // Samples by size, four buckets a doubling: enough to say before anything is read whether a cache will hold them all.
 inline constexpr uint32_t kSizeBuckets = 120;

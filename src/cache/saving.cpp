@@ -1,5 +1,4 @@
 // A cache to a file, while others use it.
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,8 +17,6 @@
 namespace ddpcache {
 namespace {
 
-// Of one sample, between two looks at the progress.
-constexpr uint64_t kSliceBytes = uint64_t{32} << 20;
 // Entries that are looked at between two looks at the progress.
 constexpr int64_t kEntriesAtOnce = int64_t{1} << 20;
 
@@ -32,7 +29,7 @@ class Saving {
   Status run(const char *path, int64_t *saved) {
     Status status = save(path);
     // What was written goes with the file, so that what is free is what will be.
-    if (status.code() == DC_FULL) status = no_space(free_bytes() + (writer_ ? writer_->position() : 0));
+    if (status.code() == DC_FULL) status = no_space(file_system_room(file_.fd()) + (writer_ ? writer_->position() : 0));
     if (status.ok() && saved) *saved = static_cast<int64_t>(header_.samples);
     return status;
   }
@@ -82,14 +79,6 @@ class Saving {
     return there ? segment().extent_bytes(extent) : 0;
   }
 
-  // What is free for this user where the file will be.
-  uint64_t free_bytes() const {
-    struct statvfs properties;
-    // A tmpfs mounted without a limit says that it has no blocks at all.
-    if (fstatvfs(file_.fd(), &properties) != 0 || properties.f_blocks == 0) return kUnlimited;
-    return uint64_t{properties.f_bavail} * properties.f_frsize;
-  }
-
   Status no_space(uint64_t free) const {
     return failure(
         DC_ERROR_NO_SPACE,
@@ -101,7 +90,7 @@ class Saving {
   // Before anything is written. Extents are larger than what is in them, so where these would not fit, the samples
   // themselves are asked.
   Status check_room() {
-    const uint64_t free = free_bytes();
+    const uint64_t free = file_system_room(file_.fd());
     const uint64_t slots = segment().keyed() ? segment().control().keys.load(std::memory_order_relaxed) : 0;
     const uint64_t fixed = sizeof header_ + slots * sizeof(SavedKey);
     needed_bytes_ = fixed + left_bytes_;

@@ -7,11 +7,9 @@
 
 namespace {
 
-using ddpcache::Cache;
+using ddpcache::cache_of;
 using ddpcache::guarded;
 using ddpcache::Status;
-
-Cache *cache_of(dc_cache *cache) { return reinterpret_cast<Cache *>(cache); }
 
 Status check_samples(dc_cache *cache, const int64_t *indices, int64_t count) {
   if (!cache || (!indices && count > 0)) return DC_ERROR_ARGUMENT;

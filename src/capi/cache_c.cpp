@@ -10,6 +10,7 @@
 namespace {
 
 using ddpcache::Cache;
+using ddpcache::cache_of;
 using ddpcache::export_sized;
 using ddpcache::failure;
 using ddpcache::Fill;
@@ -18,8 +19,6 @@ using ddpcache::import_options;
 using ddpcache::null_argument;
 using ddpcache::Status;
 
-// Handles are the objects themselves under another name.
-Cache *cache_of(dc_cache *cache) { return reinterpret_cast<Cache *>(cache); }
 Fill *fill_of(dc_fill *fill) { return reinterpret_cast<Fill *>(fill); }
 
 Status negative(const char *name, int64_t value) {

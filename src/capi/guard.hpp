@@ -12,6 +12,11 @@
 
 namespace ddpcache {
 
+class Cache;
+
+// Handles are the objects themselves under another name.
+inline Cache *cache_of(dc_cache *cache) { return reinterpret_cast<Cache *>(cache); }
+
 // What a program compiled against a later version may have set, and this version does not know.
 inline Status check_unknown_options(const void *options, uint32_t struct_size, size_t known) {
   const unsigned char *bytes = static_cast<const unsigned char *>(options);

@@ -5,6 +5,7 @@
 #include "saved.hpp"
 
 using ddpcache::Cache;
+using ddpcache::cache_of;
 using ddpcache::guarded;
 using ddpcache::null_argument;
 using ddpcache::Status;
@@ -15,7 +16,7 @@ int32_t dc_cache_save(dc_cache *cache, const char *path, dc_progress progress, v
                       dc_error *error) {
   return guarded(error, [&]() -> Status {
     if (!cache || !path) return null_argument(cache ? "path" : "cache");
-    return reinterpret_cast<Cache *>(cache)->save(path, progress, user, saved);
+    return cache_of(cache)->save(path, progress, user, saved);
   });
 }
 

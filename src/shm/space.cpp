@@ -1,6 +1,7 @@
 #include "space.hpp"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -122,14 +123,23 @@ uint64_t cgroup_headroom(const std::string &root) {
   return least;
 }
 
+uint64_t file_system_room(int fd) {
+  struct statvfs properties;
+  // A tmpfs or hugetlbfs mounted without a limit says that it has no blocks at all.
+  if (fstatvfs(fd, &properties) != 0 || properties.f_blocks == 0) return kUnlimited;
+  return uint64_t{properties.f_bavail} * properties.f_frsize;
+}
+
+uint64_t file_size_limit() {
+  rlimit limit;
+  return getrlimit(RLIMIT_FSIZE, &limit) == 0 ? limit.rlim_cur : kUnlimited;
+}
+
 Space look_at_space(int fd, const std::string &root) {
   Space space;
   // Of a file that is open already, so that it was looked at before.
   static_cast<void>(look_at_file_system(fd, "", &space.place));
-  struct statvfs properties;
-  // A tmpfs or hugetlbfs mounted without a limit says that it has no blocks at all.
-  if (fstatvfs(fd, &properties) == 0 && properties.f_blocks > 0)
-    space.file_system = uint64_t{properties.f_bavail} * properties.f_frsize;
+  space.file_system = file_system_room(fd);
   switch (space.place.medium) {
     case Medium::disk: break;
     case Medium::huge_pages: space.machine = free_huge_pages(space.place.page_bytes, root); break;

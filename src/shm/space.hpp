@@ -26,6 +26,12 @@ struct Space {
   const char *remedy() const;
 };
 
+// What is free for this user where the file lies.
+uint64_t file_system_room(int fd);
+
+// The longest file that this process may make: beyond it the kernel would send a signal that ends the process.
+uint64_t file_size_limit();
+
 // `root` stands before /proc and /sys; tests give one of their own.
 Space look_at_space(int fd, const std::string &root = "");
 

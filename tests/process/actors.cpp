@@ -127,6 +127,22 @@ void Actor::await_zombie() {
   EXPECT_EQ(waitid(P_PID, static_cast<id_t>(pid_), &information, WEXITED | WNOWAIT), 0);
 }
 
+void fill_beside_a_hog(Actor *actor, int64_t *stored) {
+  for (int64_t i = 0; i < 20; ++i) ASSERT_EQ(actor->ask("put " + std::to_string(i) + " 100000"), "0");
+  ASSERT_EQ(actor->ask("hog"), "0");
+  *stored = 20;
+  std::string status;
+  while ((status = actor->ask("put " + std::to_string(*stored) + " 100000")) == "0") ++*stored;
+  EXPECT_EQ(status, std::to_string(DC_FULL));
+  for (int64_t i = 0; i < *stored; ++i) EXPECT_EQ(actor->ask("get " + std::to_string(i) + " 100000"), "1");
+}
+
+void expect_growth_without_the_hog(Actor *actor) {
+  ASSERT_EQ(actor->ask("unhog"), "0");
+  usleep(1'200'000);
+  EXPECT_EQ(actor->ask("put 901 100000"), "0");
+}
+
 bool may_unshare() {
   const pid_t child = fork();
   if (child == 0) {

@@ -85,4 +85,11 @@ class Actor {
 // Whether this user may make mount and PID namespaces.
 bool may_unshare();
 
+// Stores samples of 100,000 bytes beside a program that takes the rest of the place: `stored` of them, 0, 1 and so on,
+// until the cache is full. All of them go on hitting.
+void fill_beside_a_hog(Actor *actor, int64_t *stored);
+
+// The place is free again: a sample is stored as soon as free space is looked at again, after a second.
+void expect_growth_without_the_hog(Actor *actor);
+
 }  // namespace ddpcache::test

@@ -145,23 +145,16 @@ TEST_P(Disk, ThatAnotherProgramFillsStopsGrowthAndNothingElse) {
   Actor actor;
   ASSERT_EQ(actor.ask("in " + mount_.path()), "0");
   ASSERT_EQ(actor.ask(open_as("1000 50000000 0 16 0 1")), "0");
-  for (int64_t i = 0; i < 20; ++i) ASSERT_EQ(actor.ask("put " + std::to_string(i) + " 100000"), "0");
-  ASSERT_EQ(actor.ask("hog"), "0");
-  int64_t stored = 20;
-  std::string status;
-  while ((status = actor.ask("put " + std::to_string(stored) + " 100000")) == "0") ++stored;
-  EXPECT_EQ(status, std::to_string(DC_FULL));
+  int64_t stored = 0;
+  ASSERT_NO_FATAL_FAILURE(fill_beside_a_hog(&actor, &stored));
   EXPECT_LT(stored, 150) << "only what was reserved before";
-  for (int64_t i = 0; i < stored; ++i) EXPECT_EQ(actor.ask("get " + std::to_string(i) + " 100000"), "1");
   for (int64_t i = 0; i < stored; ++i) {
     ASSERT_EQ(actor.ask("remove " + std::to_string(i)), "0");
     ASSERT_EQ(actor.ask("put " + std::to_string(500 + i) + " 100000"), "0");
   }
   sync();  // on a full disk, what was reserved can be written
   for (int64_t i = 0; i < stored; ++i) EXPECT_EQ(actor.ask("get " + std::to_string(500 + i) + " 100000"), "1");
-  ASSERT_EQ(actor.ask("unhog"), "0");
-  usleep(1'200'000);  // free space is looked at again after a second
-  EXPECT_EQ(actor.ask("put 901 100000"), "0");
+  expect_growth_without_the_hog(&actor);
 }
 
 // Where the temporary directory is on a disk that a cache may lie on; else on one of the test's own, whose device is a

@@ -129,18 +129,11 @@ TEST_F(SmallShm, TakesHalfOfWhatIsFreeWhereNoCapacityIsAsked) {
 TEST_F(SmallShm, FilledByAnotherProgramStopsGrowthAndNothingElse) {
   Actor actor(stage());
   ASSERT_EQ(actor.ask("open big 1000 50000000 0 16 0 0"), "0");
-  for (int64_t i = 0; i < 20; ++i) ASSERT_EQ(actor.ask("put " + std::to_string(i) + " 100000"), "0");
-  ASSERT_EQ(actor.ask("hog"), "0");
-  int64_t stored = 20;
-  std::string status;
-  while ((status = actor.ask("put " + std::to_string(stored) + " 100000")) == "0") ++stored;
-  EXPECT_EQ(status, std::to_string(DC_FULL));
+  int64_t stored = 0;
+  ASSERT_NO_FATAL_FAILURE(fill_beside_a_hog(&actor, &stored));
   EXPECT_LT(stored, 60) << "only what was reserved before";
-  for (int64_t i = 0; i < stored; ++i) EXPECT_EQ(actor.ask("get " + std::to_string(i) + " 100000"), "1");
   EXPECT_EQ(actor.ask("load 900 100000 0"), std::to_string(DC_FULL) + " 1") << "decoded for the caller alone";
-  ASSERT_EQ(actor.ask("unhog"), "0");
-  usleep(1'200'000);  // free space is looked at again after a second
-  EXPECT_EQ(actor.ask("put 901 100000"), "0");
+  expect_growth_without_the_hog(&actor);
 }
 
 // Not "out of range": the sizes are possible, the place is too small for them.

@@ -36,13 +36,8 @@ std::string test_name(const ::testing::TestParamInfo<const char *> &point) {
 class Files : public ::testing::Test {
  protected:
   Files() {
-    std::string pattern = (fs::temp_directory_path() / "ddpcache-saving-XXXXXX").string();
-    EXPECT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-    path_ = folder_ + "/cache";
     for (int64_t i = 0; i < kSamples; ++i) EXPECT_EQ(put(cache_, i, kBytes), DC_OK);
   }
-  ~Files() override { fs::remove_all(folder_); }
 
   void save() const { ASSERT_EQ(dc_cache_save(cache_, path_.c_str(), nullptr, nullptr, nullptr, nullptr), DC_OK); }
   int64_t samples_in_file() const {
@@ -70,7 +65,9 @@ class Files : public ::testing::Test {
     return info_of(cache).created;
   }
 
-  std::string folder_, path_;
+  const TemporaryDirectory directory_;
+  const std::string &folder_ = directory_.path();
+  const std::string path_ = folder_ + "/cache";
   const CacheName name_, other_;
   const Handle cache_ = open_cache(name_, options_for(kSamples, 16 << 20, kBytes));
 };

@@ -1,17 +1,13 @@
 // Whether a restored cache has room for what the saved one held, though samples come in another order than they did.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <random>
-#include <string>
 #include <vector>
 
-#include "../support/caches.hpp"
-#include "ddpcache/saving.h"
 #include "saved.hpp"
+#include "saving_fixture.hpp"
 
 namespace ddpcache::test {
 namespace {
@@ -42,21 +38,12 @@ TEST_P(FullOfAllSizes, FitsItsOwnFile) {
   for (int64_t index = length - 1; index >= 0; --index) {
     ASSERT_EQ(put(cache, index, sizes[static_cast<size_t>(index)]), DC_OK);
   }
-  const std::string path =
-      (std::filesystem::temp_directory_path() / ("ddpcache-room-" + std::to_string(getpid()))).string();
-  int64_t saved = 0;
-  ASSERT_EQ(dc_cache_save(cache, path.c_str(), nullptr, nullptr, &saved, nullptr), DC_OK);
-  EXPECT_EQ(saved, length);
-  dc_cache *restored = nullptr;
-  dc_error error = {};
-  EXPECT_EQ(
-      dc_cache_restore(path.c_str(), other.c_str(), nullptr, nullptr, nullptr, nullptr, nullptr, &restored, &error),
-      DC_OK)
-      << error.message;
-  const Handle back(restored);
-  std::filesystem::remove(path);
-  ASSERT_NE(restored, nullptr);
-  EXPECT_EQ(stats_of(back).resident, static_cast<uint64_t>(length));
+  const Folder folder;
+  const std::string path = folder.file("full.cache");
+  EXPECT_EQ(save(cache, path), length);
+  const Restored back = restore(path, other);
+  ASSERT_EQ(back.status, DC_OK) << back.message;
+  EXPECT_EQ(stats_of(back.cache).resident, static_cast<uint64_t>(length));
 }
 
 }  // namespace

@@ -1,13 +1,9 @@
 // A sample that readers of its first array are content with, and that no file could be restored with.
 #include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <string>
 
 #include "../support/segment_file.hpp"
-#include "ddpcache/saving.h"
 #include "record.hpp"
+#include "saving_fixture.hpp"
 
 namespace ddpcache::test {
 namespace {
@@ -22,8 +18,8 @@ int32_t put_two_arrays(dc_cache *cache, int64_t index) {
 }
 
 TEST(SavingUnsound, SampleIsLeftOutAndTheOthersComeBack) {
-  const std::string path =
-      (std::filesystem::temp_directory_path() / ("ddpcache-unsound-" + std::to_string(getpid()))).string();
+  const Folder folder;
+  const std::string path = folder.file("unsound.cache");
   const CacheName name, other;
   const Handle cache = open_cache(name, options_for(4, 1 << 20));
   for (int64_t index = 0; index < 3; ++index) ASSERT_EQ(put_two_arrays(cache, index), DC_OK);
@@ -37,18 +33,10 @@ TEST(SavingUnsound, SampleIsLeftOutAndTheOthersComeBack) {
   uint8_t buffer[1000];
   ASSERT_EQ(dc_cache_read(cache, 1, 1, buffer, sizeof buffer, nullptr), DC_ERROR_RECORD);
 
-  int64_t saved = 0;
-  ASSERT_EQ(dc_cache_save(cache, path.c_str(), nullptr, nullptr, &saved, nullptr), DC_OK);
-  EXPECT_EQ(saved, 2);
-  dc_cache *restored = nullptr;
-  dc_error error = {};
-  EXPECT_EQ(
-      dc_cache_restore(path.c_str(), other.c_str(), nullptr, nullptr, nullptr, nullptr, nullptr, &restored, &error),
-      DC_OK)
-      << error.message;
-  const Handle back(restored);
-  std::filesystem::remove(path);
-  ASSERT_NE(restored, nullptr);
+  EXPECT_EQ(save(cache, path), 2);
+  const Restored restored = restore(path, other);
+  ASSERT_EQ(restored.status, DC_OK) << restored.message;
+  const Handle &back = restored.cache;
   EXPECT_EQ(dc_cache_contains(back, 0), DC_OK);
   EXPECT_EQ(dc_cache_contains(back, 1), DC_MISS);
   EXPECT_EQ(dc_cache_contains(back, 2), DC_OK);

@@ -91,6 +91,9 @@ def cache_options(
     timeout: float,
     checksums: str = "off",
     keyed: bool = False,
+    interleave: bool = False,
+    huge_pages: bool = False,
+    job: int = 0,
 ) -> raw.dc_cache_options:
     options = raw.dc_cache_options()
     check(raw.dc_cache_options_init(options, core.SIZEOF_CACHE_OPTIONS))
@@ -105,6 +108,9 @@ def cache_options(
     options.partial = int(bool(partial))
     options.droppable = int(bool(droppable))
     options.keyed = int(bool(keyed))
+    options.interleave = int(bool(interleave))
+    options.huge_pages = int(bool(huge_pages))
+    options.job_id = job
     options.timeout_ns = timeout_ns(timeout)
     if checksums not in CHECKSUMS:
         raise ValueError(f"checksums is 'off', 'fill' or 'read', not {checksums!r}")

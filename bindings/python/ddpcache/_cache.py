@@ -169,10 +169,10 @@ class Cache(Batches, Saving):
                 timeout,
                 checksums,
                 keyed,
+                interleave,
+                huge_pages,
+                job_id(),
             )
-            options.interleave = int(bool(interleave))
-            options.huge_pages = int(bool(huge_pages))
-            options.job_id = job_id()
             check_fingerprint(fingerprint)
             error = raw.dc_error()
             check(raw.dc_cache_open(name, self._directory, fingerprint, options, self, error), error)

@@ -104,10 +104,10 @@ class Saving(core.Handle):
             timeout,
             checksums,
             saved.keyed,
+            interleave,
+            huge_pages,
+            job_id(),
         )
-        options.interleave = int(bool(interleave))
-        options.huge_pages = int(bool(huge_pages))
-        options.job_id = job_id()
         error = raw.dc_error()
         status = raw.dc_cache_restore(path, name, cache._directory, fingerprint, options, progress, cache, error)
         check(status, error)
