@@ -1,12 +1,12 @@
 // A process's handle on a cache.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "atomic.hpp"
 #include "clients.hpp"
 #include "ddpcache/batch.h"
 #include "ddpcache/report.h"
@@ -123,7 +123,7 @@ class Cache {
   void look_ahead(std::span<const int64_t> indices, int64_t i) const;
   int32_t copy_sample(const Batch &batch, int64_t i, Pin *pin, uint64_t *copied);
   // One thread's work: blocks of samples until there is none left.
-  void copy_blocks(const Batch &batch, int64_t block, std::atomic<int64_t> *next);
+  void copy_blocks(const Batch &batch, int64_t block, Atomic<int64_t> *next);
   int32_t describe(int64_t index, uint32_t number, Pin *pin, dc_array *description, uint32_t *array_count,
                    uint64_t *structure);
 
@@ -142,7 +142,7 @@ class Cache {
   Extents extents_;
   std::string directory_;
   Origin origin_;
-  std::atomic<Populator *> populator_{nullptr};
+  Atomic<Populator *> populator_{nullptr};
 };
 
 Status unlink_cache(const char *name, const char *directory);

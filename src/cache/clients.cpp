@@ -25,7 +25,7 @@ ProcessIdentity identity_of(const ClientRecord &record) {
 
 // Which stats line a thread has to itself. A thread returns its line when it ends; those beyond the lines share the
 // last, and so do those of a child whose parent had taken all: it costs them speed and nothing else.
-std::atomic<uint32_t> lines_taken{0};
+Atomic<uint32_t> lines_taken{0};
 
 struct LineLease {
   uint32_t line = kSharedStatsLine;
@@ -296,7 +296,7 @@ uint32_t Clients::take_reader_name(Place place) {
   ClientRecord *own = record();
   // Bounded: a bit that another thread took first is never tried again.
   for (uint32_t w = 0; w < process_->reader_slots.size(); ++w) {
-    std::atomic<uint64_t> &slots = process_->reader_slots[w];
+    Atomic<uint64_t> &slots = process_->reader_slots[w];
     uint64_t taken = slots.load(std::memory_order_relaxed);
     while (~taken != 0) {
       const uint64_t bit = ~taken & (taken + 1);

@@ -95,14 +95,14 @@ class Clients final : public ForkAware {
  private:
   // Wiped in every child.
   struct Process {
-    std::atomic<uint32_t> generation;  // 0: a child that has not used the cache yet
-    std::atomic<uint32_t> descriptor_ready;
-    std::atomic<ClientRecord *> record;
+    Atomic<uint32_t> generation;  // 0: a child that has not used the cache yet
+    Atomic<uint32_t> descriptor_ready;
+    Atomic<ClientRecord *> record;
     ClientLife life;
     std::array<uint64_t, static_cast<size_t>(Counter::count)> baseline;
-    std::atomic<uint64_t> fill_slots;                                   // bit i: fill i is open
-    std::array<std::atomic<uint64_t>, kReaderNames / 64> reader_slots;  // bit i of word w: reader name 64w + i is taken
-    std::atomic<uint64_t> views;                                        // 2 * open views + closed
+    Atomic<uint64_t> fill_slots;                                   // bit i: fill i is open
+    std::array<Atomic<uint64_t>, kReaderNames / 64> reader_slots;  // bit i of word w: reader name 64w + i is taken
+    Atomic<uint64_t> views;                                        // 2 * open views + closed
   };
 
   uint32_t first_use();

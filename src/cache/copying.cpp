@@ -117,7 +117,7 @@ int32_t Cache::copy_sample(const Batch &batch, int64_t i, Pin *pin, uint64_t *co
   return DC_OK;
 }
 
-void Cache::copy_blocks(const Batch &batch, int64_t block, std::atomic<int64_t> *next) {
+void Cache::copy_blocks(const Batch &batch, int64_t block, Atomic<int64_t> *next) {
   Pin pin(*this);
   uint64_t hits = 0, misses = 0, copied = 0;
   for (int64_t first; (first = next->fetch_add(block, std::memory_order_relaxed)) < batch.count;) {
@@ -148,7 +148,7 @@ Status Cache::gather(Batch batch, uint32_t threads) {
   const uint64_t useful = std::min(total_bytes(batch) / kBytesPerThread, static_cast<uint64_t>(batch.count));
   const int64_t workers = static_cast<int64_t>(std::clamp<uint64_t>(useful, 1, std::max(1u, threads)));
   const int64_t block = workers == 1 ? batch.count : std::max<int64_t>(1, batch.count / (workers * kBlocksPerThread));
-  std::atomic<int64_t> next{0};
+  Atomic<int64_t> next{0};
   std::vector<std::jthread> helpers;
   if (workers > 1) {
     const SignalsBlocked blocked;

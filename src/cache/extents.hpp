@@ -47,8 +47,8 @@ class Extents {
   const Segment &segment_;
   Clients &clients_;
   // Bytes that may be reserved before free memory is looked at again, and until when.
-  std::atomic<uint64_t> credit_bytes_{0};
-  std::atomic<int64_t> credit_until_ns_{0};
+  Atomic<uint64_t> credit_bytes_{0};
+  Atomic<int64_t> credit_until_ns_{0};
 };
 
 }  // namespace ddpcache

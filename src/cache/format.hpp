@@ -65,13 +65,13 @@ static_assert(sizeof(Header::name) > DC_NAME_BYTES_MAX && sizeof(Header::fingerp
 
 // One a cache: what changes but belongs to nobody.
 struct alignas(kLineBytes) ControlLine {
-  std::atomic<uint32_t> keep;          // set by any client that opened it to keep
-  std::atomic<uint32_t> clients_used;  // records from here on were never used
-  std::atomic<uint32_t> next_step;     // hint: steps before it are probably taken
-  std::atomic<uint32_t> unused;
-  std::atomic<int64_t> no_space_ns;  // when growing last failed; 0: never
-  Word disturbances;                 // attaches, deaths and takeovers: each may have left extents that no count shows
-  Word keys;                         // that have an index, as counted: a kill may have cost one
+  Atomic<uint32_t> keep;          // set by any client that opened it to keep
+  Atomic<uint32_t> clients_used;  // records from here on were never used
+  Atomic<uint32_t> next_step;     // hint: steps before it are probably taken
+  Atomic<uint32_t> unused;
+  Atomic<int64_t> no_space_ns;  // when growing last failed; 0: never
+  Word disturbances;            // attaches, deaths and takeovers: each may have left extents that no count shows
+  Word keys;                    // that have an index, as counted: a kill may have cost one
   // Of caches on a disk; see trust.hpp. All of one sector, so that a power cut leaves the one with the other.
   Word boot;     // hash of the boot that had the file open last
   Word closure;  // whether all of it was on the disk when its last client left
@@ -119,7 +119,7 @@ static_assert(static_cast<size_t>(Counter::count) <= 16);
 
 struct FillNote {
   Word index_plus_one;  // 0: no fill; written before the claim, cleared after the entry is given up
-  std::atomic<int64_t> since_ns;
+  Atomic<int64_t> since_ns;
 };
 
 // Names that a client's readers have at one time in a droppable cache; past them it counts.
@@ -128,13 +128,13 @@ inline constexpr uint32_t kReaderNames = 1024;
 // One a client. Only its owner writes it, but for `word`, which others move from LIVE to DEAD.
 struct alignas(2 * kLineBytes) ClientRecord {
   Word word;
-  std::atomic<uint64_t> start_time;
-  std::atomic<uint64_t> pid_namespace;
-  std::atomic<uint64_t> time_namespace;
-  std::atomic<int32_t> pid;
-  std::atomic<uint32_t> names_used;         // names of fills from here on were never used in this life
-  std::atomic<uint32_t> reader_names_used;  // and those of readers
-  std::atomic<uint32_t> unnamed_readers;    // readers beyond all names: while there is one, nothing is taken again
+  Atomic<uint64_t> start_time;
+  Atomic<uint64_t> pid_namespace;
+  Atomic<uint64_t> time_namespace;
+  Atomic<int32_t> pid;
+  Atomic<uint32_t> names_used;         // names of fills from here on were never used in this life
+  Atomic<uint32_t> reader_names_used;  // and those of readers
+  Atomic<uint32_t> unnamed_readers;    // readers beyond all names: while there is one, nothing is taken again
   std::array<FillNote, DC_FILLS_MAX> fills;
   std::array<Word, DC_FILLS_MAX> names;  // fill i names its extent in names[i]
   std::array<StatsLine, kStatsLines> stats;

@@ -4,11 +4,11 @@
 // be stopped, or be missing in a forked child.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <thread>
 
+#include "atomic.hpp"
 #include "fork.hpp"
 #include "segment.hpp"
 
@@ -33,8 +33,8 @@ class Populator {
 
   const Segment &segment_;
   const uint32_t generation_;
-  std::atomic<bool> running_{false};
-  std::atomic<bool> stop_{false};
+  Atomic<bool> running_{false};
+  Atomic<bool> stop_{false};
   std::mutex
       mutex_;  // of who starts the thread; a child, where it may be locked for ever, makes a Populator of its own
   std::thread thread_;

@@ -10,10 +10,9 @@
 //
 // The word would be the same again after 2^29 removals of this sample within one copy, which nothing prevents and
 // nobody can do.
-#include <atomic>
-#include <cstring>
 #include <new>
 
+#include "atomic.hpp"
 #include "cache.hpp"
 #include "fault.hpp"
 
@@ -44,15 +43,15 @@ Status Cache::find_copy(int64_t index, Pin *pin, RecordGlance *found) {
     if (!segment_.find_extent(word.place(), &extent)) return DC_MISS;  // a damaged word
     const uint8_t *record = segment_.readable(extent);
     RecordHead head;
-    std::memcpy(&head, record, sizeof head);
+    copy_racing(&head, record, sizeof head);
     const bool possible = head.record_bytes >= sizeof head && head.record_bytes <= segment_.extent_bytes(extent);
     DC_FAULT_POINT("head-copied");
     uint8_t *copy = nullptr;
     if (possible) {
       copy = pin->room_for_copy(head.record_bytes);
-      std::memcpy(copy, record, head.record_bytes);
+      copy_racing(copy, record, head.record_bytes);
     }
-    std::atomic_thread_fence(std::memory_order_acquire);  // EDGE copy
+    atomic_fence(std::memory_order_acquire);  // EDGE copy
     const EntryWord still(shared.load(std::memory_order_relaxed));
     if (still == word) {
       const bool sound =

@@ -43,7 +43,7 @@ Status Cache::verify(int64_t index, EntryWord word, RecordGlance *glance) {
   DC_FAULT_POINT("verifying");
   if (segment_.read_only()) {
     // For itself alone: it can tell nobody. What was right under this word is right.
-    std::atomic_thread_fence(std::memory_order_acquire);
+    atomic_fence(std::memory_order_acquire);
     const EntryWord still(segment_.entry(index).load(std::memory_order_relaxed));
     return intact && still.without_waiters() == word.without_waiters() ? Status() : Status(DC_MISS);
   }

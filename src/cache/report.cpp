@@ -109,7 +109,7 @@ class Checker {
       }
     }
     // What was read of the record was read before this look at the entry.
-    std::atomic_thread_fence(std::memory_order_acquire);
+    atomic_fence(std::memory_order_acquire);
     if (fault && shared.load() == word.bits()) {
       violation("entry %lld (word %016lx) %s", static_cast<long long>(index), word.bits(), fault);
     }

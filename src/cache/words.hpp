@@ -52,14 +52,14 @@
 // WAITERS in between, which happens at most once a word.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
+#include "atomic.hpp"
 #include "ddpcache/cache.h"
 
 namespace ddpcache {
 
-using Word = std::atomic<uint64_t>;
+using Word = Atomic<uint64_t>;
 static_assert(Word::is_always_lock_free && sizeof(Word) == 8, "a word is shared between processes");
 
 inline constexpr uint32_t kGenerationBits = 29;
@@ -74,7 +74,7 @@ static_assert(DC_CLIENTS_MAX < (1 << kClientBits));
 
 // Raises a high-water mark. Bounded: every failed CAS is somebody's raise.
 template <typename T>
-void raise_to(std::atomic<T> &mark, T value) {
+void raise_to(Atomic<T> &mark, T value) {
   T seen = mark.load();
   while (seen < value && !mark.compare_exchange_weak(seen, value)) {
   }

@@ -1,8 +1,9 @@
 // A value that const calls of several threads may ask for first.
 #pragma once
 
-#include <atomic>
 #include <memory>
+
+#include "atomic.hpp"
 
 namespace ddpcache {
 
@@ -32,7 +33,7 @@ class Lazy {
   }
 
  private:
-  mutable std::atomic<const T *> value_{nullptr};
+  mutable Atomic<const T *> value_{nullptr};
 };
 
 }  // namespace ddpcache

@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
-#include <atomic>
+#include "atomic.hpp"
 
 namespace ddpcache {
 // Neither is ever destroyed: threads may use caches while static objects go.
@@ -74,10 +74,10 @@ void unregister_fork_aware(ForkAware *object) { Registry::get().remove(object); 
 namespace {
 
 // Survives a fork, so that a child numbers itself after its parent.
-std::atomic<uint32_t> last_generation{0};
+Atomic<uint32_t> last_generation{0};
 
-std::atomic<uint32_t> *generation_page() {
-  static std::atomic<uint32_t> *const page = static_cast<std::atomic<uint32_t> *>(wiped_on_fork(4096));
+Atomic<uint32_t> *generation_page() {
+  static Atomic<uint32_t> *const page = static_cast<Atomic<uint32_t> *>(wiped_on_fork(4096));
   return page;
 }
 
@@ -96,7 +96,7 @@ void release_wiped(void *page, size_t bytes) {
 }
 
 uint32_t fork_generation() {
-  std::atomic<uint32_t> *page = generation_page();
+  Atomic<uint32_t> *page = generation_page();
   if (!page) return 1;  // without the page no cache can be opened either
   uint32_t generation = page->load(std::memory_order_relaxed);
   if (generation != 0) return generation;
