@@ -11,12 +11,11 @@
 #include <cstdlib>
 #include <random>
 
+#include "../support/soak.hpp"
 #include "futex.hpp"
 
 namespace ddpcache::test {
 namespace {
-
-constexpr unsigned kWatchdogSeconds = 110;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr int kSlowness = 5;
@@ -36,8 +35,10 @@ uint64_t stress_seed() {
 
 int scaled(int rounds) {
   const char *wish = std::getenv("DDPCACHE_STRESS_FACTOR");
-  return std::max(1, static_cast<int>(rounds * (wish ? std::atof(wish) : 1.0) / kSlowness));
+  return std::max(1, static_cast<int>(rounds * (wish ? std::atof(wish) : soaked(1.0, 10.0)) / kSlowness));
 }
+
+unsigned watchdog_seconds() { return soaked(110u, 900u); }
 
 void *shared_memory(size_t bytes) {
   void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -51,7 +52,7 @@ void run_crew(int processes, const std::function<bool(int)> &work) {
     const pid_t pid = fork();
     if (pid == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
-      alarm(kWatchdogSeconds);
+      alarm(watchdog_seconds());
       _exit(work(i) && !::testing::Test::HasFailure() ? 0 : 1);
     }
     ASSERT_GT(pid, 0);

@@ -15,8 +15,11 @@ namespace ddpcache::test {
 // What this run's random numbers begin with: DDPCACHE_TEST_SEED, or one of its own, which is printed.
 uint64_t stress_seed();
 
-// `rounds`, fewer under a sanitizer, more by DDPCACHE_STRESS_FACTOR.
+// `rounds`, fewer under a sanitizer, more by DDPCACHE_STRESS_FACTOR and in a soak.
 int scaled(int rounds);
+
+// After which a process of a test is taken to hang.
+unsigned watchdog_seconds();
 
 // Memory that all processes of a crew share.
 void *shared_memory(size_t bytes);

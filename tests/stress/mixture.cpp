@@ -142,7 +142,7 @@ TEST_P(Mixture, OfProcessesThatAreKilledNeverShowsAWrongValueOrLosesSpace) {
   const auto start = [&](uint64_t number) {
     const pid_t pid = fork();
     if (pid != 0) return pid;
-    alarm(100);
+    alarm(watchdog_seconds());
     std::mt19937_64 random(seed + 1000 * number);
     std::vector<uint8_t> buffer(32'000);
     const Handle mine = attach_cache(name.c_str());

@@ -57,7 +57,7 @@ void run_rounds(const CacheName &name, int rounds, Board *board, dc_loader loade
 TEST(Waiting, OneOf128CallersDecodesAndAllGetTheSample) {
   const int rounds = scaled(1000);
   const CacheName name;
-  const Handle cache = open_cache(name, options_for(rounds, uint64_t{4} << 20));
+  const Handle cache = open_cache(name, options_for(rounds, static_cast<uint64_t>(rounds) * 2000 + (1 << 20)));
   Board *board = shared<Board>();
   run_rounds(name, rounds, board, decode);
   EXPECT_EQ(board->decodes, rounds);
@@ -71,7 +71,7 @@ TEST(Waiting, OneOf128CallersDecodesAndAllGetTheSample) {
 TEST(Waiting, AFailedLoaderPassesTheTurnToAWaiter) {
   const int rounds = scaled(300);
   const CacheName name;
-  const Handle cache = open_cache(name, options_for(rounds, uint64_t{4} << 20));
+  const Handle cache = open_cache(name, options_for(rounds, static_cast<uint64_t>(rounds) * 2000 + (1 << 20)));
   Board *board = shared<Board>();
   run_rounds(name, rounds, board, [](dc_fill *fill, int64_t index, void *user) -> int32_t {
     Board *own = static_cast<Board *>(user);
