@@ -1,6 +1,6 @@
-/* The one description of the C interface for bindings: SWIG parses the public headers, and Python's raw module is made
- * from what it sees. The safe layer in bindings/python is written by hand on top of it. */
-%module(package="ddpcache") raw
+/* The one description of the C interface for bindings: SWIG parses the public headers, and the half of the Python module that
+ * `_swig` shows is made from what it sees. The safe layer in bindings/python is written by hand on top of it. */
+%module(package="ddpcache") _swig
 
 %{
 #include "ddpcache/ddpcache.h"

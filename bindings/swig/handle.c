@@ -406,7 +406,7 @@ static PyObject *handle_closed(PyObject *self, void *unused) {
 
 static void handle_dealloc(PyObject *self) {
   PyTypeObject *type = Py_TYPE(self);
-  /* Where a fill that `raw` began is still open, this is refused: the fill needs the dc_cache, which then stays until
+  /* Where a fill that `_swig` began is still open, this is refused: the fill needs the dc_cache, which then stays until
    * the process ends. */
   if (((dcpy_handle *)self)->cache) dcpy_handle_close((dcpy_handle *)self);
   freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _ddpcache as core
-from . import raw
+from . import _swig
 from ._errors import RangeError, check
 from ._records import CHECKSUMS
 
@@ -75,8 +75,8 @@ def absolute_directory(directory: str | os.PathLike[str] | None) -> str | None:
 def check_fingerprint(fingerprint: Any) -> None:
     if fingerprint is not None and (not isinstance(fingerprint, str) or not fingerprint or "\0" in fingerprint):
         raise ValueError(f"a fingerprint is None or a str that is not empty and has no NUL, not {fingerprint!r}")
-    if fingerprint is not None and (size := len(fingerprint.encode())) > raw.DC_FINGERPRINT_BYTES_MAX:
-        raise RangeError(f"the fingerprint has {size} bytes, and may have {raw.DC_FINGERPRINT_BYTES_MAX}")
+    if fingerprint is not None and (size := len(fingerprint.encode())) > _swig.DC_FINGERPRINT_BYTES_MAX:
+        raise RangeError(f"the fingerprint has {size} bytes, and may have {_swig.DC_FINGERPRINT_BYTES_MAX}")
 
 
 def cache_options(
@@ -94,16 +94,16 @@ def cache_options(
     interleave: bool = False,
     huge_pages: bool = False,
     job: int = 0,
-) -> raw.dc_cache_options:
-    options = raw.dc_cache_options()
-    check(raw.dc_cache_options_init(options, core.SIZEOF_CACHE_OPTIONS))
-    options.length = number("length", length, 1, raw.DC_LENGTH_MAX)
+) -> _swig.dc_cache_options:
+    options = _swig.dc_cache_options()
+    check(_swig.dc_cache_options_init(options, core.SIZEOF_CACHE_OPTIONS))
+    options.length = number("length", length, 1, _swig.DC_LENGTH_MAX)
     options.capacity_bytes = 0 if capacity is None else parse_bytes(capacity)
     if capacity is not None and not options.capacity_bytes:
         raise ValueError("capacity is at least 1 byte; None takes half of what is free")
     options.sample_bytes = 0 if sample_bytes is None else parse_bytes(sample_bytes)
     options.sample_bytes_max = 0 if sample_bytes_max is None else parse_bytes(sample_bytes_max)
-    options.clients_max = 0 if clients_max is None else number("clients_max", clients_max, 1, raw.DC_CLIENTS_MAX)
+    options.clients_max = 0 if clients_max is None else number("clients_max", clients_max, 1, _swig.DC_CLIENTS_MAX)
     options.keep = int(bool(keep))
     options.partial = int(bool(partial))
     options.droppable = int(bool(droppable))
@@ -128,7 +128,7 @@ def indices_of(indices: ArrayLike) -> NDArray[np.int64]:
                 raise RangeError(f"index {index} is beyond every cache")
     if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
         raise TypeError(f"indices are a sequence of integers, not of {found.dtype} and {found.ndim} dimensions")
-    if found.dtype == np.uint64 and found.size and int(found.max()) > raw.DC_LENGTH_MAX:
+    if found.dtype == np.uint64 and found.size and int(found.max()) > _swig.DC_LENGTH_MAX:
         raise RangeError(f"index {found.max()} is beyond every cache")
     return np.ascontiguousarray(found, dtype=np.int64)
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _ddpcache as core
-from . import raw
+from . import _swig
 from ._arguments import indices_of, keys_of, number
 from ._errors import MissError, RangeError, RecordError, check
 from ._samples import TORCH_CODES, decode_key, named_class, plan_of_structure
@@ -20,7 +20,7 @@ from ._samples import TORCH_CODES, decode_key, named_class, plan_of_structure
 Ints = NDArray[np.int64]
 Statuses = NDArray[np.int32]
 
-_THREADS_MAX = raw.DC_COPY_THREADS_MAX
+_THREADS_MAX = _swig.DC_COPY_THREADS_MAX
 # What describe_batch writes: dc_array.
 _DESCRIPTION = np.dtype(
     {
@@ -94,7 +94,7 @@ class _Described(NamedTuple):
     def like(self, first: int, compared: slice = _LAYOUT) -> NDArray[np.bool_]:
         """Which samples have an array of the type and shape of that of the first one."""
         rows = self.arrays.view(np.uint8).reshape(len(self.arrays), -1)[:, compared]
-        return (self.statuses == raw.DC_OK) & (rows == rows[first]).all(axis=1)
+        return (self.statuses == _swig.DC_OK) & (rows == rows[first]).all(axis=1)
 
 
 class Batches(core.Handle):
@@ -122,8 +122,8 @@ class Batches(core.Handle):
             threads: native threads to copy with, 1 to 64. Small batches take fewer: one for each MB.
             array: only this array of each sample, whatever its structure: 0 is the first. As a NumPy array.
             statuses: an int32 array of len(indices), which receives for each sample 0 where it was copied, else
-                raw.DC_MISS, raw.DC_ERROR_RECORD (not like the first) or raw.DC_ERROR_RANGE. Then these are not raised,
-                and their places are 0 in a new batch, None in a list, and as they were in `out`.
+                raw.DC_MISS, raw.DC_ERROR_RECORD (not like the first) or raw.DC_ERROR_RANGE, of `ddpcache.raw`. Then
+                these are not raised, and their places are 0 in a new batch, None in a list, and as they were in `out`.
 
         Raises MissError (a KeyError) where a sample is not in the cache, RecordError (a ValueError) where one is not
         like the first that is, RangeError (an IndexError); `out` then holds those that could be copied. RecordError,
@@ -135,7 +135,7 @@ class Batches(core.Handle):
                 raise ValueError("an empty batch has no shape: give `out`, or at least one index")
             return out
         if array is not None:
-            array = number("array", array, 0, raw.DC_ARRAYS_MAX - 1)
+            array = number("array", array, 0, _swig.DC_ARRAYS_MAX - 1)
         reading.describe(array or 0)
         if reading.first is None:
             return reading.nothing(array or 0, out)
@@ -171,7 +171,7 @@ class Batches(core.Handle):
         reading = _Reading(self, indices, threads, statuses)
         if reading.size == 0:
             raise ValueError("an empty batch has no dtype: give at least one index")
-        reading.describe(number("array", array, 0, raw.DC_ARRAYS_MAX - 1))
+        reading.describe(number("array", array, 0, _swig.DC_ARRAYS_MAX - 1))
         if reading.first is None:
             reading.nothing(array, None)
         values = reading.ragged(array, "tensor" if tensors else "array")
@@ -186,7 +186,7 @@ class Batches(core.Handle):
         itself after 60 ms a GiB; a further call maps what was added since. Without a core to spare it is no use. Never
         blocks. Raises SystemCallError (an OSError) where no thread is to be had.
         """
-        check(raw.dc_cache_populate(self))
+        check(_swig.dc_cache_populate(self))
 
 
 class _Reading:
@@ -220,11 +220,11 @@ class _Reading:
                 np.zeros(self.size, np.uint64),
                 np.zeros(self.size, np.int32),
             )
-            status = raw.dc_cache_describe_batch(self.cache, self.wanted, self.size, array, *found)
+            status = _swig.dc_cache_describe_batch(self.cache, self.wanted, self.size, array, *found)
             if status < 0 and status not in found.statuses:
                 check(status)
             self.described[array] = found
-            self.there &= found.statuses != raw.DC_MISS  # some may have been removed since the last look
+            self.there &= found.statuses != _swig.DC_MISS  # some may have been removed since the last look
             if self.first is None and found.counts.any():
                 self.there = found.counts > 0  # perhaps without this array
                 self.first = int(self.there.argmax())
@@ -243,11 +243,11 @@ class _Reading:
         found = self.described[0]
         same = (found.structures == found.structures[self.first]) & (found.counts == found.counts[self.first])
         self.must_be(same, "structure")
-        memory = np.empty(raw.DC_STRUCTURE_BYTES_MAX, np.uint8)
+        memory = np.empty(_swig.DC_STRUCTURE_BYTES_MAX, np.uint8)
         alike = self.wanted[same & self.there].tolist()
         for index in alike:
-            status, length = raw.dc_cache_structure(self.cache, index, memory)
-            if status != raw.DC_MISS:  # else it was removed meanwhile
+            status, length = _swig.dc_cache_structure(self.cache, index, memory)
+            if status != _swig.DC_MISS:  # else it was removed meanwhile
                 break
         else:
             raise MissError(f"the {len(alike)} samples like index {alike[0]} were removed meanwhile")
@@ -319,7 +319,7 @@ class _Reading:
         first, found = self.with_array(array)
         one = found.arrays[first]
         self.must_be(found.like(first, _TYPE), "dtype and number of dimensions")
-        present = (found.statuses == raw.DC_OK) & ~self.unlike
+        present = (found.statuses == _swig.DC_OK) & ~self.unlike
         lengths = np.where(present, found.arrays["bytes"], 0).astype(np.int64)
         places = np.concatenate([[0], np.cumsum(lengths)])
         shapes = found.arrays["shape"][:, : one["dimensions"]]
@@ -338,10 +338,10 @@ class _Reading:
 
     def with_array(self, array: Any) -> tuple[int, _Described]:
         """The place of the first sample that has this array, and all descriptions; leaves those out that lack it."""
-        if type(array) is not int or not 0 <= array < raw.DC_ARRAYS_MAX:
+        if type(array) is not int or not 0 <= array < _swig.DC_ARRAYS_MAX:
             raise RecordError(f"the samples' structure names an array {array!r}")
         found = self.describe(array)
-        has = found.statuses == raw.DC_OK
+        has = found.statuses == _swig.DC_OK
         self.must_be(has, "array")
         if not self.there.any():
             raise MissError(f"all {self.size} samples are gone: they were removed meanwhile")
@@ -358,7 +358,7 @@ class _Reading:
         def decoded() -> list[Any]:
             text = memory.tobytes()
             parts = zip(places[:-1], places[1:], self.statuses, strict=True)
-            return [decode(text[begin:end]) if status == raw.DC_OK else None for begin, end, status in parts]
+            return [decode(text[begin:end]) if status == _swig.DC_OK else None for begin, end, status in parts]
 
         return decoded
 
@@ -366,14 +366,14 @@ class _Reading:
         """Copies what the batch is made of, and raises what its samples' statuses say unless they were asked for."""
         asked = np.where(self.unlike, -1, self.wanted)
         parts = self.parts or [(0, bytearray(), 0, None)]
-        status = raw.dc_cache_gather(self.cache, asked, self.size, parts, self.statuses, self.threads)
+        status = _swig.dc_cache_gather(self.cache, asked, self.size, parts, self.statuses, self.threads)
         if status < 0 and status not in self.statuses:
             check(status)
-        self.statuses[self.unlike] = raw.DC_ERROR_RECORD
+        self.statuses[self.unlike] = _swig.DC_ERROR_RECORD
         if self.cache.keyed:
-            self.statuses[self.wanted < 0] = raw.DC_MISS
+            self.statuses[self.wanted < 0] = _swig.DC_MISS
         if self.raises:
-            for bad in (*sorted(set(self.statuses[self.statuses < 0].tolist()), reverse=True), raw.DC_MISS):
+            for bad in (*sorted(set(self.statuses[self.statuses < 0].tolist()), reverse=True), _swig.DC_MISS):
                 if (self.statuses == bad).any():
                     self.fail(bad)
 
@@ -386,13 +386,13 @@ class _Reading:
         kind = "keys" if self.cache.keyed else "indices"
         shown = f"{len(failed)} of {self.size} samples: {kind} {', '.join(map(str, failed[:8]))}"
         shown += ", ..." if len(failed) > 8 else ""
-        if status == raw.DC_MISS:
+        if status == _swig.DC_MISS:
             raise MissError(f"not in the cache: {shown}")
-        if status == raw.DC_ERROR_RANGE:
+        if status == _swig.DC_ERROR_RANGE:
             raise RangeError(f"not in 0..{len(self.cache) - 1}: {shown}")
-        if status == raw.DC_ERROR_RECORD and self.like_what == "array":
+        if status == _swig.DC_ERROR_RECORD and self.like_what == "array":
             raise RecordError(f"without such an array: {shown}")
-        if status == raw.DC_ERROR_RECORD:
+        if status == _swig.DC_ERROR_RECORD:
             first = self.names[self.first] if self.first is not None else None
             raise RecordError(
                 f"not of the {self.like_what} that {self.kind} {first!r} has: {shown}; read_ragged takes arrays of "

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _ddpcache as core
-from . import raw
+from . import _swig
 from ._arguments import (
     KEY_TYPES,
     absolute_directory,
@@ -174,8 +174,8 @@ class Cache(Batches, Saving):
                 job_id(),
             )
             check_fingerprint(fingerprint)
-            error = raw.dc_error()
-            check(raw.dc_cache_open(name, self._directory, fingerprint, options, self, error), error)
+            error = _swig.dc_error()
+            check(_swig.dc_cache_open(name, self._directory, fingerprint, options, self, error), error)
         self._opened()
         if populate:
             self.populate()
@@ -184,8 +184,8 @@ class Cache(Batches, Saving):
         _open_caches.add(self)
 
     def _attach(self, timeout: float) -> None:
-        error = raw.dc_error()
-        attach = raw.dc_cache_attach_read_only if self._read_only else raw.dc_cache_attach
+        error = _swig.dc_error()
+        attach = _swig.dc_cache_attach_read_only if self._read_only else _swig.dc_cache_attach
         check(attach(self._name, self._directory, timeout_ns(timeout), self, error), error)
 
     @property
@@ -201,17 +201,17 @@ class Cache(Batches, Saving):
     @property
     def info(self) -> CacheInfo:
         """What the cache is, and how this handle came to it. Never blocks."""
-        info = sized(raw.dc_cache_info, core.SIZEOF_CACHE_INFO)
-        check(raw.dc_cache_info_get(self, info))
+        info = sized(_swig.dc_cache_info, core.SIZEOF_CACHE_INFO)
+        check(_swig.dc_cache_info_get(self, info))
         return record(CacheInfo, info)
 
     def stats(self, scope: Literal["cache", "client"] = "cache") -> CacheStats:
         """Counts of all clients since the cache was made, or of this process since it attached. Never blocks."""
-        scopes = {"cache": raw.DC_STATS_CACHE, "client": raw.DC_STATS_CLIENT}
+        scopes = {"cache": _swig.DC_STATS_CACHE, "client": _swig.DC_STATS_CLIENT}
         if scope not in scopes:
             raise ValueError(f"scope is 'cache' or 'client', not {scope!r}")
-        stats = sized(raw.dc_cache_stats, core.SIZEOF_CACHE_STATS)
-        check(raw.dc_cache_stats_get(self, scopes[scope], stats))
+        stats = sized(_swig.dc_cache_stats, core.SIZEOF_CACHE_STATS)
+        check(_swig.dc_cache_stats_get(self, scopes[scope], stats))
         return record(CacheStats, stats)
 
     def check(self) -> CacheReport:
@@ -219,9 +219,9 @@ class Cache(Batches, Saving):
 
         Raises DamagedError, which says what is broken and where.
         """
-        report = sized(raw.dc_cache_report, core.SIZEOF_CACHE_REPORT)
-        error = raw.dc_error()
-        check(raw.dc_cache_check(self, report, error), error)
+        report = sized(_swig.dc_cache_report, core.SIZEOF_CACHE_REPORT)
+        error = _swig.dc_error()
+        check(_swig.dc_cache_check(self, report, error), error)
         return record(CacheReport, report)
 
     def residency(self, first: int = 0, count: int | None = None) -> NDArray[np.bool_]:
@@ -233,7 +233,7 @@ class Cache(Batches, Saving):
         first = number("first", first, 0, length)
         count = length - first if count is None else number("count", count, 0, length - first)
         bits = np.zeros((count + 7) // 8, dtype=np.uint8)
-        check(raw.dc_cache_residency(self, first, count, bits))
+        check(_swig.dc_cache_residency(self, first, count, bits))
         return np.unpackbits(bits, count=count, bitorder="little").view(np.bool_)
 
     def remove(self, indices: Any) -> int:
@@ -251,18 +251,18 @@ class Cache(Batches, Saving):
             wanted = wanted[wanted >= 0]
         else:
             wanted = indices_of(indices if np.ndim(indices) else [indices])
-        status, removed = raw.dc_cache_remove_batch(self, wanted, wanted.size)
-        if status == raw.DC_ERROR_RANGE:
+        status, removed = _swig.dc_cache_remove_batch(self, wanted, wanted.size)
+        if status == _swig.DC_ERROR_RANGE:
             outside = wanted[(wanted < 0) | (wanted >= len(self))].tolist()
             raise RangeError(f"not in 0..{len(self) - 1}: {', '.join(map(str, outside[:8]))}; nothing was removed")
         return self._removed(status, removed)
 
     def clear(self) -> int:
         """Removes all samples there are; how many. Fills under way go on. Never blocks. Raises UnsupportedError."""
-        return self._removed(*raw.dc_cache_clear(self))
+        return self._removed(*_swig.dc_cache_clear(self))
 
     def _removed(self, status: int, removed: int) -> int:
-        if status == raw.DC_ERROR_UNSUPPORTED:
+        if status == _swig.DC_ERROR_UNSUPPORTED:
             raise error_of(status, core.READ_ONLY if self._read_only else core.NOT_DROPPABLE)
         check(status)
         return removed
@@ -281,12 +281,12 @@ class Cache(Batches, Saving):
         `fixed`: it will be opened with this `sample_bytes`, so that samples of one size are packed densely. `keyed`: it
         will be opened with keyed=True.
         """
-        size = number("sample_bytes", sample_bytes, 1, raw.DC_SAMPLE_BYTES_MAX)
+        size = number("sample_bytes", sample_bytes, 1, _swig.DC_SAMPLE_BYTES_MAX)
         options = cache_options(
             length, None, size if fixed else None, size, clients_max, False, False, False, 0, keyed=keyed
         )
-        error = raw.dc_error()
-        status, capacity, total = raw.dc_cache_estimate(options, size, error)
+        error = _swig.dc_error()
+        status, capacity, total = _swig.dc_cache_estimate(options, size, error)
         check(status, error)
         return CacheEstimate(capacity, total)
 
@@ -296,14 +296,14 @@ class Cache(Batches, Saving):
 
         Raises NotFoundError (a FileNotFoundError). Blocks for up to 10 s.
         """
-        error = raw.dc_error()
-        check(raw.dc_cache_unlink(cache_name(name), absolute_directory(directory), error), error)
+        error = _swig.dc_error()
+        check(_swig.dc_cache_unlink(cache_name(name), absolute_directory(directory), error), error)
 
     @staticmethod
     def gc(*, directory: str | os.PathLike[str] | None = None) -> int:
         """Removes every cache of this user that nobody is attached to and that is not kept; returns how many."""
-        error = raw.dc_error()
-        status, removed = raw.dc_cache_gc(absolute_directory(directory), error)
+        error = _swig.dc_error()
+        status, removed = _swig.dc_cache_gc(absolute_directory(directory), error)
         check(status, error)
         return int(removed)
 
@@ -312,10 +312,10 @@ class Cache(Batches, Saving):
         """The names of this user's caches, sorted."""
         room = 1 << 12
         while True:
-            error = raw.dc_error()
+            error = _swig.dc_error()
             memory = bytearray(room)
-            status, needed = raw.dc_cache_list(absolute_directory(directory), memory, error)
-            if status != raw.DC_ERROR_BUFFER:
+            status, needed = _swig.dc_cache_list(absolute_directory(directory), memory, error)
+            if status != _swig.DC_ERROR_BUFFER:
                 check(status, error)
                 return memory[:needed].decode().splitlines()
             room = needed

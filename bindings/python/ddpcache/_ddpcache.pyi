@@ -1,4 +1,4 @@
-"""The C half of the package: what SWIG makes of the headers (typed in raw), and bindings/swig by hand."""
+"""The C half of the package: what SWIG makes of the headers (typed in _swig), and bindings/swig by hand."""
 
 import os
 from collections.abc import Callable

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _ddpcache as core
-from . import raw
+from . import _swig
 from ._arguments import number
 from ._errors import check
 from ._records import sized
 
-_ORDERS = {"node": raw.DC_ORDER_NODE, "torch": raw.DC_ORDER_TORCH, "viscy": raw.DC_ORDER_VISCY}
-_TAILS = {"pad": raw.DC_TAIL_PAD, "drop": raw.DC_TAIL_DROP, "exact": raw.DC_TAIL_EXACT}
+_ORDERS = {"node": _swig.DC_ORDER_NODE, "torch": _swig.DC_ORDER_TORCH, "viscy": _swig.DC_ORDER_VISCY}
+_TAILS = {"pad": _swig.DC_TAIL_PAD, "drop": _swig.DC_TAIL_DROP, "exact": _swig.DC_TAIL_EXACT}
 _LAUNCHERS = ("none", "torchrun", "open_mpi", "mpi", "slurm", "lightning")
 # Indices drawn at once by an iteration: where a batch reaches its full speed.
 _BLOCK = 4096
@@ -50,9 +50,9 @@ def topology() -> Topology:
     Raises TopologyError (a ValueError), which lists the variables, where they contradict each other or leave it
     unknown.
     """
-    found = sized(raw.dc_topology, core.SIZEOF_TOPOLOGY)
-    error = raw.dc_error()
-    check(raw.dc_topology_detect(found, error), error)
+    found = sized(_swig.dc_topology, core.SIZEOF_TOPOLOGY)
+    error = _swig.dc_error()
+    check(_swig.dc_topology_detect(found, error), error)
     values = {field.name: getattr(found, field.name) for field in dataclasses.fields(Topology)}
     return Topology(**{**values, "launcher": _LAUNCHERS[found.launcher]})
 
@@ -129,12 +129,12 @@ class Sampler:
             "topology": topology if topology is not None else globals()["topology"](),
         }
         options = self._options(**self._arguments)
-        error = raw.dc_error()
-        status, handle = raw.dc_sampler_open(options, error)
+        error = _swig.dc_error()
+        status, handle = _swig.dc_sampler_open(options, error)
         check(status, error)
         self._handle: Any = handle
         self._place = _Place(0, None, False)
-        self._size: int = value_of(raw.dc_sampler_size(handle))
+        self._size: int = value_of(_swig.dc_sampler_size(handle))
         if epoch:
             self.set_epoch(epoch)
 
@@ -151,12 +151,12 @@ class Sampler:
         exchange: float,
         canonical_nodes: int,
         topology: Topology,
-    ) -> raw.dc_sampler_options:
-        options = raw.dc_sampler_options()
-        check(raw.dc_sampler_options_init(options, core.SIZEOF_SAMPLER_OPTIONS))
+    ) -> _swig.dc_sampler_options:
+        options = _swig.dc_sampler_options()
+        check(_swig.dc_sampler_options_init(options, core.SIZEOF_SAMPLER_OPTIONS))
         options.order = _choice("order", order, _ORDERS)
         options.tail = _choice("tail", tail, _TAILS)
-        options.length = number("length", length, 0, raw.DC_SAMPLER_LENGTH_MAX)
+        options.length = number("length", length, 0, _swig.DC_SAMPLER_LENGTH_MAX)
         options.seed = number("seed", seed, 0, 2**64 - 1)
         options.ring_seed = number("ring_seed", ring_seed, 0, 2**64 - 1)
         options.shuffle = int(bool(shuffle))
@@ -170,7 +170,7 @@ class Sampler:
     def __del__(self) -> None:
         handle = self.__dict__.pop("_handle", None)
         if handle is not None:
-            raw.dc_sampler_close(handle)
+            _swig.dc_sampler_close(handle)
 
     @property
     def topology(self) -> Topology:
@@ -188,15 +188,15 @@ class Sampler:
 
         The epoch of a state that was just loaded stays what it is, the rest of an epoch; any other is whole.
         """
-        epoch = number("epoch", epoch, 0, raw.DC_SAMPLER_EPOCH_MAX)
-        error = raw.dc_error()
-        check(raw.dc_sampler_set_epoch(self._handle, epoch, error), error)
+        epoch = number("epoch", epoch, 0, _swig.DC_SAMPLER_EPOCH_MAX)
+        error = _swig.dc_error()
+        check(_swig.dc_sampler_set_epoch(self._handle, epoch, error), error)
         resumed = self._place.resumed and epoch == self._place.epoch
         self._move(_Place(epoch, self._place.state, resumed))
 
     def _move(self, place: _Place) -> None:
         self._place = place
-        self._size = value_of(raw.dc_sampler_size(self._handle))
+        self._size = value_of(_swig.dc_sampler_size(self._handle))
 
     def save_state(self, consumed: int) -> bytes:
         """Where the epoch stands, for `load_state` of samplers under this or another number of nodes and ranks.
@@ -205,10 +205,10 @@ class Sampler:
         trained on since the epoch began or was resumed (batches * batch size), 0 to len(sampler): loaders read ahead,
         so only the trainer knows. Raises RangeError.
         """
-        buffer = bytearray(raw.DC_SAMPLER_STATE_BYTES_MAX)
-        error = raw.dc_error()
-        consumed = number("consumed", consumed, 0, raw.DC_SAMPLER_LENGTH_MAX)
-        size = value_of(raw.dc_sampler_state_save(self._handle, consumed, buffer, error), error)
+        buffer = bytearray(_swig.DC_SAMPLER_STATE_BYTES_MAX)
+        error = _swig.dc_error()
+        consumed = number("consumed", consumed, 0, _swig.DC_SAMPLER_LENGTH_MAX)
+        size = value_of(_swig.dc_sampler_state_save(self._handle, consumed, buffer, error), error)
         return bytes(buffer[:size])
 
     def load_state(self, state: bytes) -> None:
@@ -218,9 +218,9 @@ class Sampler:
         of the one that was saved, but for its place and `exchange`. All ranks load the same state. "torch" and "viscy"
         need the same number of ranks. Raises SamplerStateError, which says what differs, and changes nothing then.
         """
-        error = raw.dc_error()
-        check(raw.dc_sampler_state_load(self._handle, state, error), error)
-        _, epoch, _ = raw.dc_sampler_tell(self._handle)
+        error = _swig.dc_error()
+        check(_swig.dc_sampler_state_load(self._handle, state, error), error)
+        _, epoch, _ = _swig.dc_sampler_tell(self._handle)
         self._move(_Place(epoch, bytes(state), True))
 
     def keeps(self, index: int) -> bool:
@@ -229,7 +229,7 @@ class Sampler:
         Raises RangeError (an IndexError).
         """
         index = number("index", index, 0, max(0, self._arguments["length"] - 1))
-        return check(raw.dc_sampler_keeps(self._handle, index)) == raw.DC_OK
+        return check(_swig.dc_sampler_keeps(self._handle, index)) == _swig.DC_OK
 
     def __len__(self) -> int:
         return self._size
@@ -240,18 +240,18 @@ class Sampler:
 
         Raises UnsupportedError for a shuffled and padded "viscy" order, whose repeats lie scattered.
         """
-        error = raw.dc_error()
-        return value_of(raw.dc_sampler_real_size(self._handle, error), error)
+        error = _swig.dc_error()
+        return value_of(_swig.dc_sampler_real_size(self._handle, error), error)
 
     @property
     def shard_size(self) -> int:
         """How many samples this node holds, always as many: its cache needs room for 1 + exchange times that."""
-        return value_of(raw.dc_sampler_shard_size(self._handle))
+        return value_of(_swig.dc_sampler_shard_size(self._handle))
 
     def read(self, position: int = 0, count: int | None = None) -> NDArray[np.int64]:
         """The indices at `count` positions of this rank from `position` on (None: all that follow), in this epoch."""
         position, count = _window(position, count, self._size)
-        return self._read(raw.dc_sampler_read, position, count)
+        return self._read(_swig.dc_sampler_read, position, count)
 
     def shard(self, position: int = 0, count: int | None = None) -> NDArray[np.int64]:
         """The indices that this node holds, from `position` on, in one order for all its ranks.
@@ -259,11 +259,11 @@ class Sampler:
         Without `exchange` it is the same in every epoch.
         """
         position, count = _window(position, count, self.shard_size)
-        return self._read(raw.dc_sampler_shard_read, position, count)
+        return self._read(_swig.dc_sampler_shard_read, position, count)
 
     def _read(self, function: Any, position: int, count: int) -> NDArray[np.int64]:
         indices = np.empty(count, dtype=np.int64)
-        error = raw.dc_error()
+        error = _swig.dc_error()
         check(function(self._handle, position, indices, count, error), error)
         return indices
 
@@ -274,9 +274,9 @@ class Sampler:
         RangeError (an IndexError).
         """
         index = number("index", index, 0, max(0, self._arguments["length"] - 1))
-        error = raw.dc_error()
-        status, rank, position = raw.dc_sampler_find(self._handle, index, error)
-        return None if check(status, error) == raw.DC_END else (rank, position)
+        error = _swig.dc_error()
+        status, rank, position = _swig.dc_sampler_find(self._handle, index, error)
+        return None if check(status, error) == _swig.DC_END else (rank, position)
 
     def __iter__(self) -> Iterator[int]:
         place, size = self._place, self._size
@@ -313,7 +313,7 @@ def _reopen(cls: type[Sampler], arguments: dict[str, Any], place: _Place) -> Sam
     return sampler
 
 
-def value_of(result: Any, error: raw.dc_error | None = None) -> int:
+def value_of(result: Any, error: _swig.dc_error | None = None) -> int:
     """The value of a raw call that gives [status, value]."""
     status, value = result
     check(status, error)

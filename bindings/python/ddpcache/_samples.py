@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from . import _ddpcache as core
-from . import raw
+from . import _swig
 from ._errors import FormatError, TooLargeError
 
 VERSION = 1
@@ -206,13 +206,13 @@ def flatten(sample: Any) -> tuple[tuple[Array, ...], str | None]:
     if node == 0:
         return tuple(flat.arrays), None
     structure = _dump(sample=node)
-    if len(flat.arrays) > raw.DC_ARRAYS_MAX or len(structure) > raw.DC_STRUCTURE_BYTES_MAX:
+    if len(flat.arrays) > _swig.DC_ARRAYS_MAX or len(structure) > _swig.DC_STRUCTURE_BYTES_MAX:
         flat = _Flattener(packed=True)
         content = _dump(sample=flat.node(sample, ""))
         structure = _dump(packed=flat.text(content.encode(), "structure"))
-    if len(flat.arrays) > raw.DC_ARRAYS_MAX:
+    if len(flat.arrays) > _swig.DC_ARRAYS_MAX:
         raise TooLargeError(
-            f"the sample has {len(flat.arrays) - 1} arrays; a cache holds up to {raw.DC_ARRAYS_MAX - 1} beside a "
+            f"the sample has {len(flat.arrays) - 1} arrays; a cache holds up to {_swig.DC_ARRAYS_MAX - 1} beside a "
             "structure this large: stack some"
         )
     if not flat.arrays:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Literal, Self
 
 from . import _ddpcache as core
-from . import raw
+from . import _swig
 from ._arguments import absolute_directory, cache_name, cache_options, check_fingerprint
 from ._errors import check
 from ._job import job_id
@@ -41,8 +41,8 @@ class Saving(core.Handle):
         Raises NoSpaceError with what is needed and what is free; ValueError for a path that is no file's;
         SystemCallError (an OSError); KeyboardInterrupt. Runs without the GIL.
         """
-        error = raw.dc_error()
-        status, saved = raw.dc_cache_save(self, path, progress, error)
+        error = _swig.dc_error()
+        status, saved = _swig.dc_cache_save(self, path, progress, error)
         check(status, error)
         return int(saved)
 
@@ -108,8 +108,8 @@ class Saving(core.Handle):
             huge_pages,
             job_id(),
         )
-        error = raw.dc_error()
-        status = raw.dc_cache_restore(path, name, cache._directory, fingerprint, options, progress, cache, error)
+        error = _swig.dc_error()
+        status = _swig.dc_cache_restore(path, name, cache._directory, fingerprint, options, progress, cache, error)
         check(status, error)
         cache._opened()
         return cache
@@ -117,7 +117,7 @@ class Saving(core.Handle):
     @staticmethod
     def saved(path: str | os.PathLike[str]) -> SavedInfo:
         """What is in a saved file, by its header alone. Raises NotFoundError, DamagedError, FormatError, ValueError."""
-        info = sized(raw.dc_saved_info, core.SIZEOF_SAVED_INFO)
-        error = raw.dc_error()
-        check(raw.dc_saved_info_get(path, info, error), error)
+        info = sized(_swig.dc_saved_info, core.SIZEOF_SAVED_INFO)
+        error = _swig.dc_error()
+        check(_swig.dc_saved_info_get(path, info, error), error)
         return record(SavedInfo, info)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import ddpcache
 import numpy as np
 import pytest
-from ddpcache import raw
+from ddpcache import _swig
 
 
 def image(index: int, shape: tuple[int, ...] = (4, 5)) -> np.ndarray:
@@ -181,12 +181,12 @@ class TestWholeSamples:
         filled[30] = ("another", "structure")
         statuses = np.full(5, 9, np.int32)
         batch = filled.read_batch([70, 4, 30, 100, 6], statuses=statuses)
-        assert statuses.tolist() == [raw.DC_MISS, 0, raw.DC_ERROR_RECORD, raw.DC_ERROR_RANGE, 0]
+        assert statuses.tolist() == [_swig.DC_MISS, 0, _swig.DC_ERROR_RECORD, _swig.DC_ERROR_RANGE, 0]
         assert batch[0][:, 0, 0].tolist() == [0, 4, 0, 0, 6]
         assert batch[2][1] == [None, "sample " * 4, None, None, "sample " * 6]
         out = np.full((2, 4, 5), 7, np.int32)
         assert filled.read_batch([70, 4], out, array=0, statuses=statuses[:2]) is out
-        assert (out[0] == 7).all() and (out[1] == 4).all() and statuses[:2].tolist() == [raw.DC_MISS, 0]
+        assert (out[0] == 7).all() and (out[1] == 4).all() and statuses[:2].tolist() == [_swig.DC_MISS, 0]
         assert filled.read_batch([70], out[:1], array=0, statuses=statuses[:1]) is not None
         assert (out[0] == 7).all()
         with pytest.raises(KeyError, match="none of the 2 samples"):
@@ -199,20 +199,20 @@ class TestWholeSamples:
         cache = open_cache(".first", droppable=True)
         for index in (1, 2):
             cache[index] = (image(index), index)
-        structure = raw.dc_cache_structure
+        structure = _swig.dc_cache_structure
 
         def structure_too_late(*arguments):
             cache.remove(1)
             return structure(*arguments)
 
-        monkeypatch.setattr(raw, "dc_cache_structure", structure_too_late)
+        monkeypatch.setattr(_swig, "dc_cache_structure", structure_too_late)
         statuses = np.zeros(2, np.int32)
         images, numbers = cache.read_batch([1, 2], statuses=statuses)
-        assert statuses.tolist() == [raw.DC_MISS, 0]
+        assert statuses.tolist() == [_swig.DC_MISS, 0]
         assert (images[0] == 0).all() and (images[1] == 2).all()
         assert numbers.tolist() == [0, 2]
         with pytest.raises(KeyError, match="1 samples like index 2 were removed"):
-            monkeypatch.setattr(raw, "dc_cache_structure", lambda *_: (raw.DC_MISS, 0))
+            monkeypatch.setattr(_swig, "dc_cache_structure", lambda *_: (_swig.DC_MISS, 0))
             cache.read_batch([2])
 
     @pytest.mark.parametrize("read", ["read_batch", "read_ragged"])
@@ -220,7 +220,7 @@ class TestWholeSamples:
         cache = open_cache(".going", droppable=True)
         for index in (1, 2):
             cache[index] = image(index)
-        gather = raw.dc_cache_gather
+        gather = _swig.dc_cache_gather
 
         def gather_too_late(*arguments):
             cache.remove(2)
@@ -231,11 +231,11 @@ class TestWholeSamples:
             made.reshape(-1).view(np.uint8)[:] = 0xA5
             return made
 
-        monkeypatch.setattr(raw, "dc_cache_gather", gather_too_late)
+        monkeypatch.setattr(_swig, "dc_cache_gather", gather_too_late)
         monkeypatch.setattr(np, "empty", not_zeroed)
         statuses = np.zeros(2, np.int32)
         batch = getattr(cache, read)([1, 2], statuses=statuses)
-        assert statuses.tolist() == [0, raw.DC_MISS]
+        assert statuses.tolist() == [0, _swig.DC_MISS]
         images = [batch.sample(0), batch.sample(1)] if read == "read_ragged" else batch
         assert (images[0] == 1).all()
         assert (images[1] == 0).all()
@@ -267,7 +267,7 @@ class TestWholeSamples:
         assert cache.read_ragged(["b", "a"]).values.size == 40
         statuses = np.zeros(2, np.int32)
         assert cache.read_batch(["c", "a"], statuses=statuses)[1].tolist() == [0, 1]
-        assert statuses.tolist() == [raw.DC_MISS, 0]
+        assert statuses.tolist() == [_swig.DC_MISS, 0]
 
 
 class TestRagged:
@@ -317,7 +317,7 @@ class TestRagged:
         values, offsets, shapes = filled.read_ragged([9, 3, 200], statuses=statuses)
         assert values.tolist() == [3, 3, 3] and offsets.tolist() == [0, 0, 3, 3]
         assert shapes.tolist() == [[0, 0], [1, 3], [0, 0]]
-        assert statuses.tolist() == [raw.DC_MISS, 0, raw.DC_ERROR_RANGE]
+        assert statuses.tolist() == [_swig.DC_MISS, 0, _swig.DC_ERROR_RANGE]
 
     def test_types_and_numbers_of_dimensions_must_be_alike(self, filled):
         filled[7] = np.zeros(3, np.float32)

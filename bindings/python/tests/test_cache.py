@@ -419,5 +419,5 @@ def test_statuses_have_their_exceptions():
     for cls in ddpcache.Error.__subclasses__():
         assert isinstance(cls("text"), ddpcache.Error) and str(cls("text")) == "text"
     statuses = [cls.status for cls in ddpcache.Error.__subclasses__()]
-    known = {value for key, value in vars(ddpcache.raw).items() if key.startswith("DC_ERROR_")}
+    known = {value for key, value in vars(ddpcache._swig).items() if key.startswith("DC_ERROR_")}
     assert len(statuses) == len(set(statuses)) and known <= set(statuses)

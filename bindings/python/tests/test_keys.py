@@ -14,7 +14,7 @@ import random
 import ddpcache
 import numpy as np
 import pytest
-from ddpcache import raw
+from ddpcache import _swig
 
 GOLDEN = pathlib.Path(__file__).parents[3] / "tests" / "golden" / "keys.json"
 
@@ -38,7 +38,7 @@ def golden_key(key: dict) -> object:
 def test_keys_are_the_bytes_that_all_languages_agree_on(keyed, case):
     key = golden_key(case["key"])
     index = keyed.intern(key)
-    assert raw.dc_cache_lookup(keyed, bytes.fromhex(case["bytes"])) == [raw.DC_OK, index]
+    assert _swig.dc_cache_lookup(keyed, bytes.fromhex(case["bytes"])) == [_swig.DC_OK, index]
     assert keyed.info.keys == 1
 
 

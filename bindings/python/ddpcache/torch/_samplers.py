@@ -14,7 +14,7 @@ from typing import Any, Literal
 import torch.utils.data
 from torch.utils.data import Dataset, Subset
 
-from .. import Cache, Sampler, StateError, Topology, raw
+from .. import Cache, Sampler, StateError, Topology, _swig
 from .._arguments import number
 from ._dataset import CachedDataset
 from ._topology import Layout, process_group, rank_and_world, resolve
@@ -140,7 +140,7 @@ class NodeSampler(_Base[int]):
         limits = {"num_nodes": (1, num_nodes), "node": (0, node), "local_rank": (0, local_rank)}
         for name, (least, value) in {**limits, "local_world": (1, local_world)}.items():
             if value is not None:
-                number(name, value, least, raw.DC_SAMPLER_WORLD_MAX)
+                number(name, value, least, _swig.DC_SAMPLER_WORLD_MAX)
         self._layout = Layout(num_nodes, node, local_rank, local_world)
         self._found: tuple[tuple[int, int] | None, Sampler] | None = None
         self._open(Topology())  # checks the arguments
@@ -183,7 +183,7 @@ class NodeSampler(_Base[int]):
 
     def set_epoch(self, epoch: int) -> None:
         """Goes to an epoch, 0 to 2**40 - 1. Constant time; running iterations go on in the epoch that they began."""
-        self.epoch = number("epoch", epoch, 0, raw.DC_SAMPLER_EPOCH_MAX)
+        self.epoch = number("epoch", epoch, 0, _swig.DC_SAMPLER_EPOCH_MAX)
 
     @property
     def real_size(self) -> int:
