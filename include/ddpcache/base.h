@@ -37,7 +37,7 @@ extern "C" {
 
 /** What a call came to. Numbers are fixed for ever; gaps are room for relatives. */
 enum dc_status {
-  DC_OK = 0,
+  DC_OK = 0, /**< success */
 
   /* Expected outcomes. */
   DC_MISS = 1, /**< the index is not in the cache */

@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-#define DC_COPY_THREADS_MAX 64 /* native threads that one batch is copied with */
+#define DC_COPY_THREADS_MAX 64 /**< native threads that one batch is copied with */
 
 /** Which samples of a range are in the cache.
  *

@@ -62,15 +62,15 @@ typedef struct dc_fill dc_fill;
 
 /* ---- Limits. ---- */
 
-#define DC_NAME_BYTES_MAX 200          /* of a cache's name */
-#define DC_LENGTH_MAX 17179869183      /* entries of a cache: 2^34 - 1 */
-#define DC_CLIENTS_MAX 4095            /* clients of a cache at one time */
-#define DC_FILLS_MAX 64                /* open fills of a client at one time */
-#define DC_ARRAYS_MAX 64               /* arrays of a sample */
-#define DC_DIMENSIONS_MAX 8            /* dimensions of an array */
-#define DC_STRUCTURE_BYTES_MAX 4096    /* of a structure string */
-#define DC_FINGERPRINT_BYTES_MAX 1024  /* of a fingerprint */
-#define DC_SAMPLE_BYTES_MAX 4294967296 /* largest sample: 2^32 bytes */
+#define DC_NAME_BYTES_MAX 200          /**< of a cache's name */
+#define DC_LENGTH_MAX 17179869183      /**< entries of a cache: 2^34 - 1 */
+#define DC_CLIENTS_MAX 4095            /**< clients of a cache at one time */
+#define DC_FILLS_MAX 64                /**< open fills of a client at one time */
+#define DC_ARRAYS_MAX 64               /**< arrays of a sample */
+#define DC_DIMENSIONS_MAX 8            /**< dimensions of an array */
+#define DC_STRUCTURE_BYTES_MAX 4096    /**< of a structure string */
+#define DC_FINGERPRINT_BYTES_MAX 1024  /**< of a fingerprint */
+#define DC_SAMPLE_BYTES_MAX 4294967296 /**< largest sample: 2^32 bytes */
 
 /* ---- Opening and closing. ---- */
 

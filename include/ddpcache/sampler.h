@@ -69,12 +69,12 @@ typedef struct dc_permutation dc_permutation;
 
 /* ---- Limits. ---- */
 
-#define DC_SAMPLER_LENGTH_MAX 4611686018427387904 /* samples of a data set, and length of a permutation: 2^62 */
-#define DC_SAMPLER_EPOCH_MAX 1099511627775        /* last epoch: 2^40 - 1 */
-#define DC_SAMPLER_WORLD_MAX 16777216             /* ranks: nodes * local_size at most 2^24 */
-#define DC_SAMPLER_CANONICAL_MAX 1024             /* canonical_nodes / nodes */
-#define DC_SAMPLER_STAGES_MAX 16                  /* layouts that one epoch runs under, one after another */
-#define DC_SAMPLER_STATE_BYTES_MAX 512            /* of a saved state */
+#define DC_SAMPLER_LENGTH_MAX 4611686018427387904 /**< samples of a data set, and length of a permutation: 2^62 */
+#define DC_SAMPLER_EPOCH_MAX 1099511627775        /**< last epoch: 2^40 - 1 */
+#define DC_SAMPLER_WORLD_MAX 16777216             /**< ranks: nodes * local_size at most 2^24 */
+#define DC_SAMPLER_CANONICAL_MAX 1024             /**< canonical_nodes / nodes */
+#define DC_SAMPLER_STAGES_MAX 16                  /**< layouts that one epoch runs under, one after another */
+#define DC_SAMPLER_STATE_BYTES_MAX 512            /**< of a saved state */
 
 /* ---- Topology. ---- */
 

@@ -8,35 +8,15 @@ own. Every token of a header must belong to one of the forms below, so nothing o
 
 from __future__ import annotations
 
-import keyword
 import re
 from dataclasses import dataclass, field
+
+from generator.words import RESERVED
 
 INTEGERS = {f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 SCALARS = INTEGERS | {"float", "double"}
 # Structs that never grow: their size is part of the interface.
 FROZEN = {"dc_array", "dc_gather", "dc_view", "dc_error"}
-
-CPP_WORDS = """
-alignas alignof and and_eq asm atomic_cancel atomic_commit atomic_noexcept auto bitand bitor bool break case catch
-char char8_t char16_t char32_t class compl concept const consteval constexpr constinit const_cast continue co_await
-co_return co_yield decltype default delete do double dynamic_cast else enum explicit export extern false float for
-friend goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected
-public reflexpr register reinterpret_cast requires return short signed sizeof static static_assert static_cast
-struct switch synchronized template this thread_local throw true try typedef typeid typename union unsigned using
-virtual void volatile wchar_t while xor xor_eq
-""".split()
-JULIA_WORDS = """
-abstract as baremodule begin break catch const continue do else elseif end export false finally for function global
-if import in isa let local macro module mutable outer primitive public quote return struct true try type using where
-while
-""".split()
-RUST_WORDS = """
-Self abstract as async await become box break const continue crate do dyn else enum extern false final fn for gen if
-impl in let loop macro macro_rules match mod move mut override priv pub raw ref return safe self static struct super
-trait true try type typeof union unsafe unsized use virtual where while yield
-""".split()
-RESERVED = {*keyword.kwlist, *keyword.softkwlist, *CPP_WORDS, *JULIA_WORDS, *RUST_WORDS}
 
 
 class NotInSubset(Exception):

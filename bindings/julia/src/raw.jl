@@ -769,20 +769,41 @@ end
 
 const DC_ABI_VERSION = Int32(1)
 
+"""
+arrays of a sample
+"""
 const DC_ARRAYS_MAX = Int32(64)
 
+"""
+clients of a cache at one time
+"""
 const DC_CLIENTS_MAX = Int32(4095)
 
+"""
+native threads that one batch is copied with
+"""
 const DC_COPY_THREADS_MAX = Int32(64)
 
+"""
+dimensions of an array
+"""
 const DC_DIMENSIONS_MAX = Int32(8)
 
+"""
+open fills of a client at one time
+"""
 const DC_FILLS_MAX = Int32(64)
 
+"""
+of a fingerprint
+"""
 const DC_FINGERPRINT_BYTES_MAX = Int32(1024)
 
 const DC_FORMAT_VERSION = Int32(2)
 
+"""
+entries of a cache: 2^34 \\- 1
+"""
 const DC_LENGTH_MAX = Int64(17179869183)
 
 """
@@ -791,6 +812,9 @@ fill.
 """
 const DC_LOADED = Int32(1145261124)
 
+"""
+of a cache's name
+"""
 const DC_NAME_BYTES_MAX = Int32(200)
 
 """
@@ -799,20 +823,44 @@ same.
 """
 const DC_SAMPLER_ALGORITHM_VERSION = Int32(1)
 
+"""
+`canonical_nodes` / nodes
+"""
 const DC_SAMPLER_CANONICAL_MAX = Int32(1024)
 
+"""
+last epoch: 2^40 \\- 1
+"""
 const DC_SAMPLER_EPOCH_MAX = Int64(1099511627775)
 
+"""
+samples of a data set, and length of a permutation: 2^62
+"""
 const DC_SAMPLER_LENGTH_MAX = Int64(4611686018427387904)
 
+"""
+layouts that one epoch runs under, one after another
+"""
 const DC_SAMPLER_STAGES_MAX = Int32(16)
 
+"""
+of a saved state
+"""
 const DC_SAMPLER_STATE_BYTES_MAX = Int32(512)
 
+"""
+ranks: nodes \\* `local_size` at most 2^24
+"""
 const DC_SAMPLER_WORLD_MAX = Int32(16777216)
 
+"""
+largest sample: 2^32 bytes
+"""
 const DC_SAMPLE_BYTES_MAX = Int64(4294967296)
 
+"""
+of a structure string
+"""
 const DC_STRUCTURE_BYTES_MAX = Int32(4096)
 
 const DC_VERSION_MAJOR = Int32(0)
@@ -928,6 +976,9 @@ const DC_STATS_CLIENT = Int32(1)
 What a call came to. Numbers are fixed for ever; gaps are room for relatives.
 """
 const dc_status = Int32
+"""
+success
+"""
 const DC_OK = Int32(0)
 """
 the index is not in the cache

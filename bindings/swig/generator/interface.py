@@ -87,19 +87,16 @@ class Interface:
     constants: dict[str, Constant] = field(default_factory=dict)
 
     def sort(self) -> None:
-        """Orders everything by name; structs after those whose pointers they hold."""
+        """Orders everything by name, but structs after those whose pointers they hold, which no circle can be."""
         for name in ("functions", "callbacks", "opaques", "enums", "constants"):
             setattr(self, name, dict(sorted(getattr(self, name).items())))
         unsorted, self.structs = dict(sorted(self.structs.items())), {}
 
-        def place(name: str, above: tuple[str, ...]) -> None:
-            if name in above:
-                raise Refused(f"structs point to each other in a circle: {' -> '.join((*above, name))}")
+        def place(name: str) -> None:
             for each in unsorted[name].fields:
-                if each.type.base in unsorted and each.type.base not in self.structs:
-                    place(each.type.base, (*above, name))
-            self.structs[name] = unsorted[name]
+                if each.type.base in unsorted:
+                    place(each.type.base)
+            self.structs.setdefault(name, unsorted[name])
 
         for name in unsorted:
-            if name not in self.structs:
-                place(name, ())
+            place(name)

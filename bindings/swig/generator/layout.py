@@ -83,6 +83,11 @@ def probed(interface: Interface, include: Path, headers: Sequence[str], compiler
 
 
 def check(interface: Interface, include: Path, headers: Sequence[str]) -> None:
+    """No padding, which one language copies and another leaves undefined; and what the C compiler says."""
+    for struct in interface.structs.values():
+        layout = layout_of(struct)
+        if layout.size != sum(layout.sizes):
+            raise Refused(f"{struct.name} has {layout.size - sum(layout.sizes)} bytes of hidden padding: name them")
     mine, theirs = computed(interface).splitlines(), probed(interface, include, headers).splitlines()
     for expected, actual in zip(mine, theirs, strict=True):
         if expected != actual:

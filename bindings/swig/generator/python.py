@@ -21,7 +21,7 @@ HEAD = '''\
 # {banner}
 """The C interface of ddpcache by ctypes: the types, constants and functions of include/ddpcache/*.h, as they are.
 
-It needs no compiled module, only the shared library, and works as a file by itself in any Python from 3.8 on. The
+It needs no compiled module, only the shared library, and works as a file by itself in any Python from 3.9 on. The
 library is, in this order: the file that the environment variable DDPCACHE_LIBRARY names; the one beside this file, as
 in an installed package; the one that pkg-config finds.
 
@@ -59,14 +59,18 @@ def _library_path() -> str:
     return str(Path(folder) / name)
 
 
-_library = CDLL(_library_path())
+_path = _library_path()
+try:
+    _library = CDLL(_path)
+except OSError as reason:
+    raise ImportError(f"the library of ddpcache cannot be loaded: {reason}") from None
 
 
 def _function(name, result, *parameters):
     try:
         return CFUNCTYPE(result, *parameters)((name, _library))
     except AttributeError as reason:
-        raise ImportError(f"{_library._name} is not of this release: {reason}") from None
+        raise ImportError(f"{_path} is not of this release: {reason}") from None
 """
 
 LAYOUT_CHECK = """\
@@ -81,7 +85,7 @@ def _check_layout(struct, size, offsets):
 ABI_CHECK = """\
 if dc_abi_version() != DC_ABI_VERSION:
     raise ImportError(
-        f"{__file__} is for ABI version {DC_ABI_VERSION}, but {_library._name} has {dc_abi_version()}: "
+        f"{__file__} is for ABI version {DC_ABI_VERSION}, but {_path} has {dc_abi_version()}: "
         "take both from one release"
     )
 """

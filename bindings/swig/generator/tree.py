@@ -111,11 +111,13 @@ class Reader:
     def refuse(self, reason: str, name: str, within: str = "") -> Refused:
         return self.header.refuse(reason, name, within)
 
-    def check_name(self, name: str, prefix: str = "", within: str = "") -> None:
+    def check_name(self, name: str, prefix: str = "", within: str = "", renamed: str = "") -> None:
         if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or not name.startswith(prefix):
             raise self.refuse(f"`{name}` is no name" + (f" that begins with {prefix}" if prefix else ""), name, within)
         if name in RESERVED:
             raise self.refuse(f"`{name}` is a reserved word of Python, C++, Julia or Rust", name, within)
+        if renamed not in ("", name):
+            raise self.refuse(f"SWIG renames {name} to {renamed}", name, within)
         known = self.interface
         kinds = (known.functions, known.callbacks, known.structs, known.opaques, known.enums, known.constants)
         if not within and any(name in kind for kind in kinds):
@@ -138,7 +140,7 @@ class Reader:
 
     def read_constant(self, attrs: Mapping[str, str]) -> Constant:
         name, text = attrs["name"], attrs.get("value", "")
-        self.check_name(name, "DC_")
+        self.check_name(name, "DC_", renamed=attrs.get("sym_name", ""))
         self.values[name] = self.evaluate(text, name)
         try:
             ctype = literal_type(text, self.values[name])
@@ -148,13 +150,15 @@ class Reader:
 
     def read_enum(self, node: ElementTree.Element, attrs: Mapping[str, str]) -> Enum:
         name = attrs.get("name", "")
+        if not name:
+            raise self.refuse("an enum without a name", *(item.get("name", "") for _, item in [*children(node)][:1]))
         self.check_name(name, "dc_")
         comment, items = self.take_comment(attrs), []
         for child, item in children(node):
             if child.tag != "enumitem":
                 raise self.refuse(f"{name} holds what is no enum item: {child.tag}", name)
             item_name, text = item["name"], item.get("enumvalue", "")
-            self.check_name(item_name, "DC_")
+            self.check_name(item_name, "DC_", renamed=item.get("sym_name", ""))
             if item_name in self.values:
                 raise self.refuse(f"{item_name} is declared twice", item_name)
             if not text:
@@ -175,7 +179,7 @@ class Reader:
             member_name = member.get("name", "")
             if child.tag != "cdecl" or member.get("kind") != "variable":
                 raise self.refuse(f"{name} holds what is no field: {member.get('code', child.tag).strip()}", name)
-            self.check_name(member_name, within=name)
+            self.check_name(member_name, within=name, renamed=member.get("sym_name", ""))
             if "bitfield" in member:
                 raise self.refuse(f"{name}.{member_name} is a bit-field", member_name, name)
             encoded = member.get("decl", "") + member["type"]
@@ -185,7 +189,7 @@ class Reader:
 
     def read_function(self, node: ElementTree.Element, attrs: Mapping[str, str], decl: str) -> Function:
         name = attrs["name"]
-        self.check_name(name, "dc_")
+        self.check_name(name, "dc_", renamed=attrs.get("sym_name", ""))
         if "code" in attrs or attrs.get("storage") in ("static", "extern"):
             raise self.refuse(f"{name} is {attrs.get('storage', 'inline')}", name)
         signature = re.fullmatch(r"f\(([^()]*(?:\([^()]*\)[^()]*)*)\)\.(.*)", decl)
@@ -209,7 +213,16 @@ class Reader:
             type_ = self.parse_type(parm_attrs["type"], what, parm_name, name)
             self.check_value(type_, what, parm_name, name)
             parameters.append(Variable(parm_name, type_))
-        return Function(name, result, tuple(parameters), self.take_comment(attrs))
+        comment = self.take_comment(attrs)
+        self.check_documented(name, comment, [each.name for each in parameters])
+        return Function(name, result, tuple(parameters), comment)
+
+    def check_documented(self, name: str, comment: comments.Comment | None, parameters: list[str]) -> None:
+        if not comment:
+            raise self.refuse(f"{name} has no comment", name)
+        for piece in comment:
+            if piece.kind == "param" and piece.name not in parameters:
+                raise self.refuse(f"the comment of {name} speaks of a parameter {piece.name}, which it has not", name)
 
     def parse_type(self, encoded: str, what: str, name: str, within: str = "") -> Type:
         """SWIG's notation: `p.` a pointer to, `q(const).` qualified, `a(N).` an array of."""
@@ -219,8 +232,10 @@ class Reader:
         if not match or match[4] not in bases:
             raise self.refuse(f"{what}: no type of the bindings: {encoded}", name, within)
         length = None
+        if match[1] == "":
+            raise self.refuse(f"{what}: an array without a length", name, within)
         if match[1] is not None:
-            length = self.evaluate(match[1], what, within)
+            length = self.evaluate(match[1], name, within)
             if not 1 <= length < 2**31:
                 raise self.refuse(f"{what}: an array of {length}", name, within)
         return Type(match[4], len(match[2]) // 2, bool(match[3]), length)

@@ -443,45 +443,61 @@ pub struct dc_view {
 
 pub const DC_ABI_VERSION: i32 = 1;
 
+/// arrays of a sample
 pub const DC_ARRAYS_MAX: i32 = 64;
 
+/// clients of a cache at one time
 pub const DC_CLIENTS_MAX: i32 = 4095;
 
+/// native threads that one batch is copied with
 pub const DC_COPY_THREADS_MAX: i32 = 64;
 
+/// dimensions of an array
 pub const DC_DIMENSIONS_MAX: i32 = 8;
 
+/// open fills of a client at one time
 pub const DC_FILLS_MAX: i32 = 64;
 
+/// of a fingerprint
 pub const DC_FINGERPRINT_BYTES_MAX: i32 = 1024;
 
 pub const DC_FORMAT_VERSION: i32 = 2;
 
+/// entries of a cache: 2^34 \- 1
 pub const DC_LENGTH_MAX: i64 = 17179869183;
 
 /// The value that a loader returns when it has filled its sample; any other value aborts the fill.
 pub const DC_LOADED: i32 = 0x44434C44;
 
+/// of a cache's name
 pub const DC_NAME_BYTES_MAX: i32 = 200;
 
 /// Version of NODE's order and of `dc_permutation`. Two libraries with the same number deal the
 /// same.
 pub const DC_SAMPLER_ALGORITHM_VERSION: i32 = 1;
 
+/// `canonical_nodes` / nodes
 pub const DC_SAMPLER_CANONICAL_MAX: i32 = 1024;
 
+/// last epoch: 2^40 \- 1
 pub const DC_SAMPLER_EPOCH_MAX: i64 = 1099511627775;
 
+/// samples of a data set, and length of a permutation: 2^62
 pub const DC_SAMPLER_LENGTH_MAX: i64 = 4611686018427387904;
 
+/// layouts that one epoch runs under, one after another
 pub const DC_SAMPLER_STAGES_MAX: i32 = 16;
 
+/// of a saved state
 pub const DC_SAMPLER_STATE_BYTES_MAX: i32 = 512;
 
+/// ranks: nodes \* `local_size` at most 2^24
 pub const DC_SAMPLER_WORLD_MAX: i32 = 16777216;
 
+/// largest sample: 2^32 bytes
 pub const DC_SAMPLE_BYTES_MAX: i64 = 4294967296;
 
+/// of a structure string
 pub const DC_STRUCTURE_BYTES_MAX: i32 = 4096;
 
 pub const DC_VERSION_MAJOR: i32 = 0;
@@ -550,6 +566,7 @@ pub const DC_STATS_CLIENT: i32 = 1;
 
 /// What a call came to. Numbers are fixed for ever; gaps are room for relatives.
 pub type dc_status = i32;
+/// success
 pub const DC_OK: i32 = 0;
 /// the index is not in the cache
 pub const DC_MISS: i32 = 1;
