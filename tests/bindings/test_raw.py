@@ -66,7 +66,8 @@ def test_rust(name, library, tmp_path):
 
 
 def test_rust_is_formatted_as_rustfmt_does():
-    run("rustfmt", "--check", "--edition", "2021", BINDINGS / "rust" / "ddpcache-sys" / "src" / "raw.rs")
+    generated = BINDINGS / "rust" / "ddpcache-sys" / "src" / "raw.rs"
+    run("rustfmt", "--check", "--edition", "2021", generated, HERE / "program.rs")
 
 
 def test_ctypes_in_a_package_without_its_compiled_module(name):

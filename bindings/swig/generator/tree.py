@@ -36,11 +36,12 @@ def parse_headers(swig: str, include: Path, names: Sequence[str]) -> Interface:
     with tempfile.TemporaryDirectory() as folder:
         root = run_swig(swig, include, names, Path(folder))
     reader = Reader()
+    # Nothing else is taken from the tree: it holds SWIG's own library too, and paths.
     for node in root.iter("include"):
-        # Nothing else is taken from the tree: it holds SWIG's own library too, and paths.
-        name = attributes(node).get("name", "")
-        for header in (headers.pop(each) for each in list(headers) if name.endswith(f"/{each}") or name == each):
-            reader.read_header(header, node)
+        path = attributes(node).get("name", "")
+        for name in names:
+            if f"/{path}".endswith(f"/{name}"):
+                reader.read_header(headers.pop(name), node)
     if headers:
         raise Refused(f"SWIG's tree lacks {', '.join(headers)}")
     reader.interface.sort()
@@ -192,30 +193,30 @@ class Reader:
         self.check_name(name, "dc_", renamed=attrs.get("sym_name", ""))
         if "code" in attrs or attrs.get("storage") in ("static", "extern"):
             raise self.refuse(f"{name} is {attrs.get('storage', 'inline')}", name)
-        signature = re.fullmatch(r"f\(([^()]*(?:\([^()]*\)[^()]*)*)\)\.(.*)", decl)
+        signature = re.fullmatch(r"f\((.*)\)\.(.*)", decl)
         if not signature or "f(" in decl[1:]:
             raise self.refuse(f"{name} is of an unknown form: {decl}", name)
         if not signature[1]:
             raise self.refuse(f"{name} has no prototype: write (void)", name)
-        # SWIG puts a function's own constness where its parameters' is, so the two are told apart by their text.
         result = self.parse_type(signature[2] + attrs["type"], f"the result of {name}", name)
         self.check_value(result, f"the result of {name}", name, is_result=True)
-        parameters = []
-        for parm in node.findall("attributelist/parmlist/parm"):
-            parm_attrs = attributes(parm)
-            if parm_attrs["type"] == "void":
-                continue
-            parm_name = parm_attrs.get("name", "")
-            if not parm_name:
-                raise self.refuse(f"{name} has a parameter without a name: {parm_attrs['type']}", name)
-            self.check_name(parm_name, within=name)
-            what = f"{name}, parameter {parm_name}"
-            type_ = self.parse_type(parm_attrs["type"], what, parm_name, name)
-            self.check_value(type_, what, parm_name, name)
-            parameters.append(Variable(parm_name, type_))
+        nodes = map(attributes, node.findall("attributelist/parmlist/parm"))
+        parameters = tuple(self.read_parameter(parameter, name) for parameter in nodes if parameter["type"] != "void")
         comment = self.take_comment(attrs)
         self.check_documented(name, comment, [each.name for each in parameters])
-        return Function(name, result, tuple(parameters), comment)
+        return Function(name, result, parameters, comment)
+
+    def read_parameter(self, attrs: Mapping[str, str], function: str) -> Variable:
+        name, encoded = attrs.get("name", ""), attrs["type"]
+        if encoded == "v(...)":
+            raise self.refuse(f"{function} takes any number of parameters", function)
+        if not name:
+            raise self.refuse(f"{function} has a parameter without a name: {encoded}", function)
+        self.check_name(name, within=function)
+        what = f"{function}, parameter {name}"
+        type_ = self.parse_type(encoded, what, name, function)
+        self.check_value(type_, what, name, function)
+        return Variable(name, type_)
 
     def check_documented(self, name: str, comment: comments.Comment | None, parameters: list[str]) -> None:
         if not comment:
