@@ -33,7 +33,7 @@ extern "C" {
 #define DC_VERSION_MINOR 1
 #define DC_VERSION_PATCH 0
 #define DC_ABI_VERSION 1
-#define DC_FORMAT_VERSION 2
+#define DC_FORMAT_VERSION 3
 
 /** What a call came to. Numbers are fixed for ever; gaps are room for relatives. */
 enum dc_status {

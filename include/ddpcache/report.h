@@ -97,13 +97,26 @@ typedef struct dc_cache_report {
   /** of entries_ready: on a disk that was not closed before the machine stopped, and not looked at since; each is
    *  compared with its checksum at its first use */
   uint64_t entries_unverified;
+  uint64_t clients_dead; /**< of clients: ended without leaving, or lost their lock */
+  /** The violations, by what is not as the rest of the file says that it must be. */
+  uint64_t damaged_header;
+  uint64_t damaged_control; /**< what belongs to no client, entry, step or extent */
+  uint64_t damaged_clients; /**< records of clients, with what they note and name */
+  uint64_t damaged_entries;
+  uint64_t damaged_steps;
+  uint64_t damaged_extents;
+  uint64_t damaged_records; /**< stored samples: their description, or their checksum */
+  uint64_t damaged_keys;
 } dc_cache_report;
 
-/** Compares all words, records, names and notes of the cache with one another, while others use it; and every sample
- *  that has a checksum with that.
+/** Compares all words, records, names and notes of the cache with one another, while others use it and whoever of them
+ *  is killed; and every sample that has a checksum with that. Nothing is changed but that clients which have ended are
+ *  noted as such. What no rule can be about is not compared: samples without a checksum, whose key a key is, what a
+ *  reader looks at, counts, and hints for finding memory.
  *
  *  @param report  optional; receives what was found
- *  @param error   optional; says what the first violation is and where
+ *  @param error   optional; says what is wrong and where: index, step, extent, client, the byte of the file, and the
+ *                 values there and expected; of several violations as many as fit
  *  @return DC_OK; DC_ERROR_DAMAGED where an invariant is broken; DC_ERROR_ARGUMENT. Never blocks; takes time in
  *          proportion to entries and reserved memory pieces, and with checksums to the bytes of all samples.
  *          @since 0.1 */

@@ -13,15 +13,22 @@
 #include "clock.hpp"
 #include "fault.hpp"
 #include "futex.hpp"
+#include "hash.hpp"
 #include "trust.hpp"
 
 namespace ddpcache {
-namespace {
-
 ProcessIdentity identity_of(const ClientRecord &record) {
   return {record.pid.load(std::memory_order_relaxed), record.start_time.load(std::memory_order_relaxed),
           record.pid_namespace.load(std::memory_order_relaxed), record.time_namespace.load(std::memory_order_relaxed)};
 }
+
+uint64_t sum_of_identity(const ProcessIdentity &process, uint32_t number) {
+  const uint64_t facts[] = {static_cast<uint64_t>(process.pid), process.start_time, process.pid_namespace,
+                            process.time_namespace, number};
+  return hash64(facts, sizeof facts);
+}
+
+namespace {
 
 // Which stats line a thread has to itself. A thread returns its line when it ends; those beyond the lines share the
 // last, and so do those of a child whose parent had taken all: it costs them speed and nothing else.
@@ -156,13 +163,18 @@ bool Clients::try_record(uint32_t number, const ProcessIdentity &self) {
     unlock(file_.get(), client_byte(number));
     return false;
   }
+  // First, since nothing is in a record past the mark.
+  raise_to(segment_.control().clients_used, number + 1);
+  DC_FAULT_POINT("record-locked");
   clear_names(number);
   for (FillNote &note : record.fills) note.index_plus_one.store(0);
+  // The proof goes with the dead one's identity, of which a death from here on may leave a part.
+  record.word.store(ClientWord(Life::free, word.epoch()).bits());
   record.pid.store(self.pid);
   record.start_time.store(self.start_time);
   record.pid_namespace.store(self.pid_namespace);
   record.time_namespace.store(self.time_namespace);
-  raise_to(segment_.control().clients_used, number + 1);
+  record.identity_sum.store(sum_of_identity(self, number));
   DC_FAULT_POINT("registering");
   for (size_t c = 0; c < process_->baseline.size(); ++c) {
     process_->baseline[c] = counted(record, static_cast<Counter>(c));
@@ -308,6 +320,8 @@ uint32_t Clients::take_reader_name(Place place) {
       return number;
     }
   }
+  // Whoever took the last name may not have said so yet.
+  raise_to(own->reader_names_used, kReaderNames);
   own->unnamed_readers.fetch_add(1);  // EDGE name
   return kReaderNames;
 }

@@ -4,8 +4,9 @@
 //
 //   from      to          who                                         by
 //   FREE e    LIVE e+1    a new client that holds the record's byte   store; the byte excludes every other writer
-//   DEAD e    LIVE e+1    the same, once the death of the old one is  store
-//                         proved and its fills are handed back
+//   DEAD e    FREE e      the same, once the death of the old one is  store
+//                         proved, its fills are handed back and its
+//                         names and notes are cleared
 //   LIVE e    DEAD e      anyone who probed the byte and found it     CAS from what was read before the probe
 //                         free
 //   LIVE e    FREE e      its owner, leaving                          CAS (it fails where the owner was declared dead)
@@ -63,6 +64,13 @@ class Clients final : public ForkAware {
   // The descriptor where it is still the cache's, else -1: the program may have closed it and used its number again.
   int checked_fd() const { return refers_to(file_.get(), segment_.identity) ? file_.get() : -1; }
 
+  // A record's word, after a look at whether its client still lives.
+  ClientWord look_at(uint32_t number) { return look_after(number, ClientWord(segment_.client(number).word.load())); }
+  // Whether another process holds a record's lock; one's own is never seen.
+  bool is_locked(uint32_t number) const {
+    const int fd = checked_fd();
+    return fd >= 0 && probe(fd, client_byte(number)) == ProbeResult::held;
+  }
   // True where the owner of a WRITING word is no more, so that the word may be taken. Declares it dead if need be.
   bool is_gone(ClientLife owner);
   // Whether any client that is not provably dead names this extent.
@@ -119,6 +127,10 @@ class Clients final : public ForkAware {
   uint32_t opened_in_ = 0;  // fork generation; 0: not opened yet
   Process *process_ = nullptr;
 };
+
+// Who the client of a record is, or was last.
+ProcessIdentity identity_of(const ClientRecord &record);
+uint64_t sum_of_identity(const ProcessIdentity &process, uint32_t number);
 
 // What a client has counted, over all lives of its record.
 uint64_t counted(const ClientRecord &record, Counter counter);

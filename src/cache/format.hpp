@@ -137,6 +137,7 @@ struct alignas(2 * kLineBytes) ClientRecord {
   Atomic<uint32_t> unnamed_readers;    // readers beyond all names: while there is one, nothing is taken again
   std::array<FillNote, DC_FILLS_MAX> fills;
   std::array<Word, DC_FILLS_MAX> names;  // fill i names its extent in names[i]
+  Word identity_sum;                     // of the record's number and who its process is; for dc_cache_check
   std::array<StatsLine, kStatsLines> stats;
 };
 

@@ -89,8 +89,8 @@ Status Cache::intern(const uint8_t *key, uint64_t key_bytes, int64_t *index) {
   }
   bool fresh = false;
   const int32_t code = segment_.keys().intern(KeyHash::of(key, key_bytes), index, &fresh);
-  // Relaxed: a count for people. A kill before it costs one.
-  if (fresh) segment_.control().keys.fetch_add(1, std::memory_order_relaxed);
+  // A kill before it costs one. EDGE key: who sees the count sees the key, so no more are counted than are there.
+  if (fresh) segment_.control().keys.fetch_add(1, std::memory_order_release);
   return code;
 }
 

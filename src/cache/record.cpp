@@ -222,17 +222,31 @@ bool find_arrays(const uint8_t *record, uint64_t limit, uint32_t last, ArrayByte
   return walk(reader, record, last, arrays, [](uint32_t) {});
 }
 
+namespace {
+
+// Whether a name has no NUL in it, and only such behind it.
+bool is_padded_text(const uint8_t *text, uint64_t bytes) {
+  const auto is_nul = [](uint8_t byte) { return byte == 0; };
+  return std::none_of(text, text + bytes, is_nul) && std::all_of(text + bytes, text + padded_name(bytes), is_nul);
+}
+
+}  // namespace
+
 bool inspect_record(const uint8_t *record, uint64_t limit, uint64_t *data_bytes) {
   Reader reader(record, limit);
   std::array<uint64_t, DC_ARRAYS_MAX> lengths;
   if (!reader.sound()) return false;
   for (uint32_t i = 0; i < reader.head().array_count; ++i) {
-    if (!reader.next()) return false;
+    if (!reader.next() || !is_padded_text(reader.name(), reader.array().name_bytes)) return false;
     lengths[i] = reader.bytes();
   }
   const uint64_t structure_bytes = reader.head().structure_bytes, record_bytes = reader.head().record_bytes;
   uint64_t end = data_begin(reader.position(), reader.head().structure_bytes);
-  if (end > record_bytes || (structure_bytes > 0 && record[reader.position() + structure_bytes] != 0)) return false;
+  if (end > record_bytes) return false;
+  if (structure_bytes > 0 &&
+      strnlen(reinterpret_cast<const char *>(record) + reader.position(), structure_bytes + 1) != structure_bytes) {
+    return false;
+  }
   *data_bytes = 0;
   for (uint32_t i = 0; i < reader.head().array_count; ++i) {
     end = round_up(end, kDataAlignment);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <vector>
 
@@ -46,6 +47,8 @@ void retire_clients(const Segment &segment) {
     }
     for (Word &name : record.names) name.store(0);
     for (uint32_t i = 0; segment.droppable() && i < kReaderNames; ++i) segment.reader_name(number, i).store(0);
+    record.names_used.store(0);
+    record.reader_names_used.store(0);
     record.unnamed_readers.store(0);
     record.word.store(ClientWord(Life::free, word.epoch()).bits());
   }
@@ -62,6 +65,7 @@ class Recovery {
   Status run() {
     if (Status status = reserve_again(0, segment_.layout.arena_offset); !status.ok()) return status;
     forget_clients();
+    clear_unused();
     DC_FAULT_POINT("recovering");
     if (Status status = recover_steps(); !status.ok()) return status;
     if (segment_.keyed()) recover_keys();
@@ -90,14 +94,29 @@ class Recovery {
 
   void forget_clients() {
     const Layout &layout = segment_.layout;
-    const auto clear = [](auto *from, uint64_t bytes) { std::memset(static_cast<void *>(from), 0, bytes); };
-    clear(&segment_.client(0), layout.entries_offset - layout.clients_offset);
-    clear(&segment_.class_line(0), kClassesMax * sizeof(ClassLine));
+    clear(layout.clients_offset, layout.entries_offset);
+    clear(layout.control_offset + sizeof(ControlLine), layout.clients_offset);  // size classes
     ControlLine &control = segment_.control();
-    control.clients_used.store(0);
+    control.keep.store(control.keep.load() != 0);
+    control.clients_used.store(1);  // whose counts will be those of all
     control.next_step.store(0);
     control.no_space_ns.store(0);
     control.disturbances.store(1);
+  }
+
+  // Zeros, where something may have been that is none of the file's.
+  void clear(uint64_t begin, uint64_t end) const {
+    std::memset(reinterpret_cast<uint8_t *>(&segment_.stored_header()) + begin, 0, end - begin);
+  }
+  void clear_unused() const {
+    const Layout &layout = segment_.layout;
+    const uint64_t length = static_cast<uint64_t>(segment_.header.geometry.length), line = layout.control_offset;
+    clear(sizeof(Header), line);
+    clear(line + offsetof(ControlLine, next_step) + sizeof(uint32_t), line + offsetof(ControlLine, no_space_ns));
+    clear(line + offsetof(ControlLine, closure) + sizeof(Word), line + sizeof(ControlLine));
+    clear(layout.entries_offset + length * sizeof(Word), layout.keys_offset);
+    clear(layout.keys_offset + (segment_.keyed() ? length * sizeof(KeySlot) : 0), layout.steps_offset);
+    clear(layout.steps_offset + layout.steps * sizeof(Word), layout.arena_offset);
   }
 
   // A step may have lost its reservation while its word survived; one that cannot be had again is given up. Or its word
@@ -164,7 +183,9 @@ class Recovery {
   void sweep_step(uint32_t step) {
     const uint64_t word = segment_.step_word(step).load();
     if (word == 0) return;
-    const uint32_t slots = segment_.layout.classes[word - 1].slots;
+    const SizeClass &own = segment_.layout.classes[word - 1];
+    const uint32_t slots = own.slots;
+    clear(segment_.step_offset(step) + slots * sizeof(Word), segment_.step_offset(step) + own.first_offset);
     uint32_t used = 0;
     for (uint32_t slot = 0; slot < slots; ++slot) {
       Word &shared = segment_.extent_word({step, slot});
@@ -224,6 +245,19 @@ Status revive(const Segment &segment, int fd, const std::string &subject) {
   }
   control.boot.store(boot);
   return {};
+}
+
+bool boot_is_possible(const Segment &segment) {
+  const uint64_t stored = segment.control().boot.load(), boot = this_boot();
+  // Who only reads a file that was closed changes nothing in it.
+  const bool untouched = segment.medium == Medium::disk && segment.control().closure.load() == kClosed;
+  return stored == boot || stored == 0 || boot == 0 || untouched;
+}
+
+bool closure_is_possible(const Segment &segment) {
+  const uint64_t closure = segment.control().closure.load();
+  return closure == kOpen ||
+         (segment.medium == Medium::disk && (closure == kClosed || closure == kClosing || closure == kReopening));
 }
 
 Status reopen_closed(const Segment &segment) {

@@ -52,6 +52,10 @@ Status reopen_closed(const Segment &segment);
 // byte. Where anything fails the file is merely not closed.
 void close_file(const Segment &segment, int fd);
 
+// Whether the words of the control line that this is about can be what they are, in a file that is in use.
+bool boot_is_possible(const Segment &segment);
+bool closure_is_possible(const Segment &segment);
+
 // Writes the control line to the disk, and waits for that.
 Status sync_control(const Segment &segment);
 

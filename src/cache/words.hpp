@@ -159,13 +159,18 @@ class ExtentWord {
 };
 static_assert(ExtentWord::owned(DC_LENGTH_MAX, kGenerationMask).index() == DC_LENGTH_MAX);
 
-// What a client names before it touches an extent: 0 is nothing.
-constexpr uint64_t name_of(Place place) { return uint64_t{1} << 32 | uint64_t{place.slot} << kStepBits | place.step; }
+// What a client names before it touches an extent: 0 is nothing. The upper 31 bits follow from the lower 33, so that
+// dc_cache_check knows a name from anything else.
+constexpr uint64_t name_of(Place place) {
+  const uint64_t name = uint64_t{1} << 32 | uint64_t{place.slot} << kStepBits | place.step;
+  return (name * 0x9E3779B97F4A7C15 >> 33) << 33 | name;
+}
 
 constexpr Place place_of(uint64_t name) {
   return {static_cast<uint32_t>(name) & ((1u << kStepBits) - 1), static_cast<uint32_t>(name) >> kStepBits};
 }
 static_assert(place_of(name_of({4095, 77})) == Place{4095, 77});
+constexpr bool is_name(uint64_t word) { return word == name_of(place_of(word)); }
 
 enum class Life : uint64_t { free = 0, live = 1, dead = 2 };
 

@@ -103,6 +103,14 @@ bool death_proved(const ProcessIdentity &process) {
   return (stat.state == 'Z' || stat.state == 'X') && !has_other_task(pid);
 }
 
+bool life_proved(const ProcessIdentity &process) {
+  ProcessStat stat;
+  return process.pid_namespace != 0 && process.pid_namespace == own_namespace("pid") &&
+         process.time_namespace == own_namespace("time") && proc_is_ours() &&
+         read_stat(std::to_string(process.pid), &stat) == Lookup::found && stat.start_time == process.start_time &&
+         stat.state != 'Z' && stat.state != 'X';
+}
+
 std::string boot_id() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string id;

@@ -20,6 +20,9 @@ ProcessIdentity this_process();
 // belongs to a process with another start time, or is a zombie without another task. Where /proc cannot tell, false.
 bool death_proved(const ProcessIdentity &process);
 
+// True only where the process certainly runs: as above, with that start time, and no zombie.
+bool life_proved(const ProcessIdentity &process);
+
 // 36 characters of /proc/sys/kernel/random/boot_id; empty where there is none.
 std::string boot_id();
 

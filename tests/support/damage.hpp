@@ -69,6 +69,9 @@ inline constexpr DamageKind kEntryKinds[] = {
      [](const Segment &s, DamageChoice c) {
        uint32_t client = 0;
        if (!find_client(s, static_cast<uint32_t>(c.value), &client)) return false;
+       for (const FillNote &note : s.client(client).fills) {
+         if (note.index_plus_one.load() == 1 + static_cast<uint64_t>(any_index(s, c.where))) return false;
+       }
        const ClientLife owner = {client, ClientWord(s.client(client).word.load()).epoch()};
        put_entry(s, any_index(s, c.where), EntryWord::writing(0, owner));
        return true;

@@ -162,6 +162,8 @@ TEST_F(Damaged, CursorsLeadNobodyAstray) {
     }
   }
   for (int64_t i = 0; i < 20; ++i) EXPECT_TRUE(holds(cache_, i, 300));
+  EXPECT_NE(found().find("cursor of size class"), std::string::npos) << found();
+  segment_.class_line(small).cursor.store(0);
   report_of(cache_);
 }
 

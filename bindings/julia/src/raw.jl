@@ -426,6 +426,30 @@ struct dc_cache_report
     looked at since; each is compared with its checksum at its first use
     """
     entries_unverified::UInt64
+    """
+    of clients: ended without leaving, or lost their lock
+    """
+    clients_dead::UInt64
+    """
+    The violations, by what is not as the rest of the file says that it must be.
+    """
+    damaged_header::UInt64
+    """
+    what belongs to no client, entry, step or extent
+    """
+    damaged_control::UInt64
+    """
+    records of clients, with what they note and name
+    """
+    damaged_clients::UInt64
+    damaged_entries::UInt64
+    damaged_steps::UInt64
+    damaged_extents::UInt64
+    """
+    stored samples: their description, or their checksum
+    """
+    damaged_records::UInt64
+    damaged_keys::UInt64
 end
 
 """
@@ -799,7 +823,7 @@ of a fingerprint
 """
 const DC_FINGERPRINT_BYTES_MAX = Int32(1024)
 
-const DC_FORMAT_VERSION = Int32(2)
+const DC_FORMAT_VERSION = Int32(3)
 
 """
 entries of a cache: 2^34 \\- 1
@@ -1218,10 +1242,14 @@ end
     dc_cache_check(cache, report, error) -> Int32
 
 Compares all words, records, names and notes of the cache with one another, while others use
-it; and every sample that has a checksum with that.
+it and whoever of them is killed; and every sample that has a checksum with that. Nothing is
+changed but that clients which have ended are noted as such. What no rule can be about is
+not compared: samples without a checksum, whose key a key is, what a reader looks at,
+counts, and hints for finding memory.
 
 - `report`: optional; receives what was found
-- `error`: optional; says what the first violation is and where
+- `error`: optional; says what is wrong and where: index, step, extent, client, the byte of
+  the file, and the values there and expected; of several violations as many as fit
 
 Returns `DC_OK`; `DC_ERROR_DAMAGED` where an invariant is broken; `DC_ERROR_ARGUMENT`. Never
 blocks; takes time in proportion to entries and reserved memory pieces, and with checksums
@@ -2634,7 +2662,7 @@ for (type, size, offsets) in (
     (dc_array, 168, (0, 8, 16, 80, 84, 85, 86, 88, 144)),
     (dc_cache_info, 1432, (0, 4, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 92, 96, 100, 104, 108, 112, 116, 120, 160, 368, 1400, 1408, 1412, 1416, 1424, 1428)),
     (dc_cache_options, 88, (0, 4, 8, 16, 24, 32, 40, 48, 56, 60, 64, 68, 72, 76, 80, 84)),
-    (dc_cache_report, 104, (0, 4, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96)),
+    (dc_cache_report, 176, (0, 4, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 128, 136, 144, 152, 160, 168)),
     (dc_cache_stats, 128, (0, 4, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120)),
     (dc_error, 1024, (0, 4, 8)),
     (dc_gather, 32, (0, 8, 16, 24, 28)),

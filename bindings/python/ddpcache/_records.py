@@ -73,6 +73,7 @@ class CacheReport:
     """What Cache.check found; see dc_cache_report in report.h."""
 
     clients: int
+    clients_dead: int  #: of these: ended without leaving
     entries_ready: int  #: samples stored
     entries_writing: int  #: fills under way
     entries_orphaned: int  #: fills of dead processes, which the next caller takes over
@@ -85,6 +86,14 @@ class CacheReport:
     keys: int  #: that have an index
     keys_unfinished: int  #: being given one, or left so by a process that was killed
     violations: int  #: 0
+    damaged_header: int  #: of the violations, as the others
+    damaged_control: int
+    damaged_clients: int
+    damaged_entries: int
+    damaged_steps: int
+    damaged_extents: int
+    damaged_records: int
+    damaged_keys: int
 
 
 @dataclasses.dataclass(frozen=True)

@@ -52,7 +52,7 @@ DC_FILLS_MAX = 64
 #: of a fingerprint
 DC_FINGERPRINT_BYTES_MAX = 1024
 
-DC_FORMAT_VERSION = 2
+DC_FORMAT_VERSION = 3
 
 #: entries of a cache: 2^34 - 1
 DC_LENGTH_MAX = 17179869183
@@ -421,6 +421,20 @@ class dc_cache_report(Structure):
         #: of entries_ready: on a disk that was not closed before the machine stopped, and not looked at since; each is
         #: compared with its checksum at its first use
         ("entries_unverified", c_uint64),
+        #: of clients: ended without leaving, or lost their lock
+        ("clients_dead", c_uint64),
+        #: The violations, by what is not as the rest of the file says that it must be.
+        ("damaged_header", c_uint64),
+        #: what belongs to no client, entry, step or extent
+        ("damaged_control", c_uint64),
+        #: records of clients, with what they note and name
+        ("damaged_clients", c_uint64),
+        ("damaged_entries", c_uint64),
+        ("damaged_steps", c_uint64),
+        ("damaged_extents", c_uint64),
+        #: stored samples: their description, or their checksum
+        ("damaged_records", c_uint64),
+        ("damaged_keys", c_uint64),
     ]
 
 
@@ -645,7 +659,7 @@ _check_layout(
     "0 4 8 16 24 32 40 48 56 64 72 80 88 92 96 100 104 108 112 116 120 160 368 1400 1408 1412 1416 1424 1428",
 )
 _check_layout(dc_cache_options, 88, "0 4 8 16 24 32 40 48 56 60 64 68 72 76 80 84")
-_check_layout(dc_cache_report, 104, "0 4 8 16 24 32 40 48 56 64 72 80 88 96")
+_check_layout(dc_cache_report, 176, "0 4 8 16 24 32 40 48 56 64 72 80 88 96 104 112 120 128 136 144 152 160 168")
 _check_layout(dc_cache_stats, 128, "0 4 8 16 24 32 40 48 56 64 72 80 88 96 104 112 120")
 _check_layout(dc_error, 1024, "0 4 8")
 _check_layout(dc_gather, 32, "0 8 16 24 28")
@@ -788,11 +802,14 @@ _dc_cache_check = _function("dc_cache_check", c_int32, POINTER(dc_cache), POINTE
 
 
 def dc_cache_check(cache, report, error):
-    """Compares all words, records, names and notes of the cache with one another, while others use it; and every sample
-    that has a checksum with that.
+    """Compares all words, records, names and notes of the cache with one another, while others use it and whoever of
+    them is killed; and every sample that has a checksum with that. Nothing is changed but that clients which have
+    ended are noted as such. What no rule can be about is not compared: samples without a checksum, whose key a key
+    is, what a reader looks at, counts, and hints for finding memory.
 
     :param report: optional; receives what was found
-    :param error: optional; says what the first violation is and where
+    :param error: optional; says what is wrong and where: index, step, extent, client, the byte of the file, and the
+        values there and expected; of several violations as many as fit
 
     :return: DC_OK; DC_ERROR_DAMAGED where an invariant is broken; DC_ERROR_ARGUMENT. Never blocks; takes time in
         proportion to entries and reserved memory pieces, and with checksums to the bytes of all samples.

@@ -236,6 +236,20 @@ pub struct dc_cache_report {
     /// of `entries_ready`: on a disk that was not closed before the machine stopped, and not looked
     /// at since; each is compared with its checksum at its first use
     pub entries_unverified: u64,
+    /// of clients: ended without leaving, or lost their lock
+    pub clients_dead: u64,
+    /// The violations, by what is not as the rest of the file says that it must be.
+    pub damaged_header: u64,
+    /// what belongs to no client, entry, step or extent
+    pub damaged_control: u64,
+    /// records of clients, with what they note and name
+    pub damaged_clients: u64,
+    pub damaged_entries: u64,
+    pub damaged_steps: u64,
+    pub damaged_extents: u64,
+    /// stored samples: their description, or their checksum
+    pub damaged_records: u64,
+    pub damaged_keys: u64,
 }
 
 /// Counts of a cache. Set `struct_size` to sizeof(`dc_cache_stats`) before the call. Counts of a
@@ -461,7 +475,7 @@ pub const DC_FILLS_MAX: i32 = 64;
 /// of a fingerprint
 pub const DC_FINGERPRINT_BYTES_MAX: i32 = 1024;
 
-pub const DC_FORMAT_VERSION: i32 = 2;
+pub const DC_FORMAT_VERSION: i32 = 3;
 
 /// entries of a cache: 2^34 \- 1
 pub const DC_LENGTH_MAX: i64 = 17179869183;
@@ -709,10 +723,14 @@ extern "C" {
     ) -> i32;
 
     /// Compares all words, records, names and notes of the cache with one another, while others use
-    /// it; and every sample that has a checksum with that.
+    /// it and whoever of them is killed; and every sample that has a checksum with that. Nothing is
+    /// changed but that clients which have ended are noted as such. What no rule can be about is
+    /// not compared: samples without a checksum, whose key a key is, what a reader looks at,
+    /// counts, and hints for finding memory.
     ///
     /// - `report`: optional; receives what was found
-    /// - `error`: optional; says what the first violation is and where
+    /// - `error`: optional; says what is wrong and where: index, step, extent, client, the byte of
+    ///   the file, and the values there and expected; of several violations as many as fit
     ///
     /// Returns `DC_OK`; `DC_ERROR_DAMAGED` where an invariant is broken; `DC_ERROR_ARGUMENT`. Never
     /// blocks; takes time in proportion to entries and reserved memory pieces, and with checksums
@@ -1836,7 +1854,7 @@ const _: () = {
     assert!(offset_of!(dc_cache_options, interleave) == 76);
     assert!(offset_of!(dc_cache_options, huge_pages) == 80);
     assert!(offset_of!(dc_cache_options, reserved) == 84);
-    assert!(size_of::<dc_cache_report>() == 104);
+    assert!(size_of::<dc_cache_report>() == 176);
     assert!(offset_of!(dc_cache_report, struct_size) == 0);
     assert!(offset_of!(dc_cache_report, clients) == 4);
     assert!(offset_of!(dc_cache_report, entries_ready) == 8);
@@ -1851,6 +1869,15 @@ const _: () = {
     assert!(offset_of!(dc_cache_report, keys) == 80);
     assert!(offset_of!(dc_cache_report, keys_unfinished) == 88);
     assert!(offset_of!(dc_cache_report, entries_unverified) == 96);
+    assert!(offset_of!(dc_cache_report, clients_dead) == 104);
+    assert!(offset_of!(dc_cache_report, damaged_header) == 112);
+    assert!(offset_of!(dc_cache_report, damaged_control) == 120);
+    assert!(offset_of!(dc_cache_report, damaged_clients) == 128);
+    assert!(offset_of!(dc_cache_report, damaged_entries) == 136);
+    assert!(offset_of!(dc_cache_report, damaged_steps) == 144);
+    assert!(offset_of!(dc_cache_report, damaged_extents) == 152);
+    assert!(offset_of!(dc_cache_report, damaged_records) == 160);
+    assert!(offset_of!(dc_cache_report, damaged_keys) == 168);
     assert!(size_of::<dc_cache_stats>() == 128);
     assert!(offset_of!(dc_cache_stats, struct_size) == 0);
     assert!(offset_of!(dc_cache_stats, open_fills) == 4);
