@@ -171,9 +171,9 @@ bool Extents::search(uint32_t size_class, ExtentWord mine, uint64_t words_max, E
 bool Extents::can_grow() const {
   const ControlLine &control = segment_.control();
   const int64_t failed_ns = control.no_space_ns.load(std::memory_order_relaxed);
-  // Of another time namespace, or of a damaged word, it may lie in the future.
-  const int64_t age_ns = now_ns() - failed_ns;
-  if (failed_ns != 0 && age_ns >= 0 && age_ns < kSecond) return false;
+  const int64_t now = now_ns();
+  // What failed at a moment that is still to come says nothing.
+  if (failed_ns != 0 && failed_ns <= now && age_ns(now, failed_ns) < kSecond) return false;
   const uint32_t begin = std::min(control.next_step.load(std::memory_order_relaxed), segment_.layout.steps);
   for (uint32_t s = begin; s < segment_.layout.steps; ++s) {
     if (segment_.step_word(s).load(std::memory_order_relaxed) == 0) return true;

@@ -100,7 +100,7 @@ void Cache::stats(int32_t scope, dc_cache_stats *stats) {
     for (const FillNote &note : record.fills) {
       if (note.index_plus_one.load() == 0) continue;
       ++stats->open_fills;
-      stats->oldest_fill_age_ns = std::max(stats->oldest_fill_age_ns, now - note.since_ns.load());
+      stats->oldest_fill_age_ns = std::max(stats->oldest_fill_age_ns, age_ns(now, note.since_ns.load()));
     }
   }
 }

@@ -172,6 +172,10 @@ bool is_loopback(const char *address) {
 void derive_counts(Facts &facts) {
   if (!facts.world && facts.nodes && facts.local_size) facts.world = *facts.nodes * *facts.local_size;
   if (!facts.world) return facts.complain("the number of ranks is unknown");
+  if (*facts.world > DC_SAMPLER_WORLD_MAX) {
+    return facts.complain(std::to_string(*facts.world) + " ranks are more than " +
+                          std::to_string(DC_SAMPLER_WORLD_MAX));
+  }
   if (*facts.world == 1 && !facts.local_size) facts.local_size = 1;
   if (!facts.local_size && facts.nodes) {
     if (*facts.nodes == 0 || *facts.world % *facts.nodes != 0) {

@@ -167,6 +167,22 @@ TEST_F(Damaged, CursorsLeadNobodyAstray) {
   report_of(cache_);
 }
 
+// Moments that another process wrote may be any number.
+TEST_F(Damaged, MomentsAreNeitherBelievedNorSubtractedBlindly) {
+  constexpr int64_t kMoments[] = {INT64_MIN, -1, 1, INT64_MAX};
+  uint32_t index = 30;
+  for (const int64_t moment : kMoments) {
+    segment_.control().no_space_ns.store(moment);
+    EXPECT_EQ(put(cache_, index, uint64_t{300} << (index - 29)), DC_OK) << moment << ": of a new size, so that it must grow";
+    FillNote &note = segment_.client(0).fills[63];
+    note.since_ns.store(moment);
+    note.index_plus_one.store(1);
+    EXPECT_GE(stats_of(cache_).oldest_fill_age_ns, 0) << moment;
+    note.index_plus_one.store(0);
+    ++index;
+  }
+}
+
 // Random words and random bytes everywhere behind the header, with every function called in between.
 TEST_F(Damaged, AnythingAnywhereIsAMissAnErrorOrAValueWithinBounds) {
   const char *wish = std::getenv("DDPCACHE_TEST_SEED");

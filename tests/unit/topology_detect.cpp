@@ -215,6 +215,15 @@ TEST(Topology, RefusesWhatIsNoNumber) {
   }
 }
 
+TEST(Topology, RefusesMoreRanksThanThereCanBe) {
+  const Variables variables = {{"SLURM_PROCID", "1"},
+                               {"SLURM_LOCALID", "1"},
+                               {"SLURM_NODEID", "0"},
+                               {"SLURM_NNODES", "16777216"},
+                               {"SLURM_NTASKS_PER_NODE", "256"}};  // 2^32, whose low 32 bits are 0
+  expect_refused(variables, "4294967296 ranks are more than 16777216");
+}
+
 TEST(TopologyInterface, ReadsTheEnvironmentAndChecksItsArguments) {
   for (const char *name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE",
                            "NODE_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
