@@ -1,0 +1,31 @@
+// A cache on a disk after the machine has stopped, with any damage in its words: recovery makes it sound, each sample is
+// then either what its checksum says or a miss, and what is free can be filled. One that was closed is believed.
+#include "play.hpp"
+#include "trust.hpp"
+
+using namespace ddpcache;
+using namespace ddpcache::fuzz;
+
+namespace {
+
+constexpr uint64_t kClosed = 0x21646573'6F6C6321;  // as trust.cpp has it
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  Input input(data, size);
+  Playground &ground = playground(1 + input.below(3));  // with checksums, as every cache on a disk
+  const Segment &words = ground.words();
+  for (uint32_t kinds = 1 + input.below(12); kinds > 0; --kinds) do_damage(input, words);
+  words.control().boot.store(1);
+  const bool closed = input.below(8) == 7;
+  words.control().closure.store(closed ? kClosed : input.byte());
+  ground.call_it_on_a_disk(true);
+  const Status status = revive(words, ground.fd(), "it");
+  ground.call_it_on_a_disk(false);
+  DC_MUST(status.ok());
+  ground.rejoin();
+  Play(input, ground, closed ? Weather::damaged : Weather::sound).run();
+  ground.restore();
+  return 0;
+}
