@@ -1,8 +1,9 @@
-"""Every example in C and C++ builds against the installed library as its users would build it, runs, and prints the
-same as its namesakes in the other languages."""
+"""Every example in C, C++ and Rust builds against the installed library as its users would build it, runs, and prints
+the same as its namesakes in the other languages."""
 
 import pytest
 from project import ROOT, build_program, run
+from rust import build_examples
 
 COMPILED = sorted(path for folder in ("c", "cpp") for path in (ROOT / "examples" / folder).glob(f"*.{folder}"))
 NAMES = sorted({path.stem for path in COMPILED})
@@ -16,14 +17,16 @@ def outputs(request, tmp_path_factory):
         if source.stem == request.param:
             program = build_program(source, folder / source.suffix[1:], "-pthread")
             found[source.suffix[1:]] = run(program, cwd=folder, timeout=120)
+    if (ROOT / "examples" / "rust" / f"{request.param}.rs").exists():
+        found["rust"] = run(build_examples() / request.param, cwd=folder, timeout=120)
     script = ROOT / "examples" / "python" / f"{request.param}.py"
     if script.exists():
         found["python"] = run(ROOT / "build" / "venv" / "bin" / "python", script, cwd=folder, timeout=120)
     return found
 
 
-def test_example_exists_in_c_and_cpp_and_prints(outputs):
-    assert {"c", "cpp"} <= outputs.keys()
+def test_example_exists_in_compiled_languages_and_prints(outputs):
+    assert {"c", "cpp", "rust"} <= outputs.keys()
     assert all(text.strip() for text in outputs.values())
 
 
