@@ -14,6 +14,7 @@
 #include "fault.hpp"
 #include "futex.hpp"
 #include "hash.hpp"
+#include "moves.hpp"
 #include "trust.hpp"
 
 namespace ddpcache {
@@ -91,6 +92,7 @@ bool take_over(const Segment &segment, int64_t index, EntryWord seen) {
   disturbances.fetch_add(1);
   uint64_t expected = seen.bits();
   if (!segment.entry(index).compare_exchange_strong(expected, seen.next_empty().bits())) return false;
+  DC_MOVE(take_over, seen.bits(), seen.next_empty().bits());
   DC_FAULT_POINT("taken-over");
   disturbances.fetch_add(1);
   if (seen.has_waiters()) futex_wake_all(reinterpret_cast<const uint32_t *>(&segment.entry(index)));
@@ -168,8 +170,11 @@ bool Clients::try_record(uint32_t number, const ProcessIdentity &self) {
   DC_FAULT_POINT("record-locked");
   clear_names(number);
   for (FillNote &note : record.fills) note.index_plus_one.store(0);
+  DC_MOVE(clear, 0, 0);
   // The proof goes with the dead one's identity, of which a death from here on may leave a part.
-  record.word.store(ClientWord(Life::free, word.epoch()).bits());
+  const ClientWord vacant(Life::free, word.epoch());
+  record.word.store(vacant.bits());
+  if (word.life() == Life::dead) DC_MOVE(vacate, word.bits(), vacant.bits());
   record.pid.store(self.pid);
   record.start_time.store(self.start_time);
   record.pid_namespace.store(self.pid_namespace);
@@ -180,7 +185,9 @@ bool Clients::try_record(uint32_t number, const ProcessIdentity &self) {
     process_->baseline[c] = counted(record, static_cast<Counter>(c));
   }
   process_->life = {number, word.next_epoch()};
-  record.word.store(ClientWord(Life::live, word.next_epoch()).bits());
+  const ClientWord live(Life::live, word.next_epoch());
+  record.word.store(live.bits());
+  DC_MOVE(join, vacant.bits(), live.bits());
   process_->record.store(&record, std::memory_order_release);
   return true;
 }
@@ -223,6 +230,7 @@ ClientWord Clients::look_after(uint32_t number, ClientWord word) {
   const ClientWord dead(Life::dead, word.epoch());
   if (segment_.read_only()) return dead;  // nobody else learns of it
   if (!shared.compare_exchange_strong(seen, dead.bits())) return ClientWord(seen);
+  DC_MOVE(declare, word.bits(), dead.bits());
   DC_FAULT_POINT("declared-dead");
   segment_.control().disturbances.fetch_add(1);
   return dead;
@@ -301,6 +309,7 @@ Status Clients::take_fill_slot(uint32_t *slot) {
 void Clients::give_fill_slot(uint32_t slot) {
   ClientRecord *own = record();
   own->fills[slot].index_plus_one.store(0);
+  DC_MOVE(unnote, 0, 0);
   process_->fill_slots.fetch_and(~(uint64_t{1} << slot), std::memory_order_release);
 }
 
@@ -317,23 +326,27 @@ uint32_t Clients::take_reader_name(Place place) {
       const uint32_t number = w * 64 + static_cast<uint32_t>(std::countr_zero(bit));
       if (own->reader_names_used.load() <= number) raise_to(own->reader_names_used, number + 1);
       segment_.reader_name(process_->life.client, number).store(name_of(place));  // EDGE name
+      DC_MOVE(name_view, 0, name_of(place));
       return number;
     }
   }
   // Whoever took the last name may not have said so yet.
   raise_to(own->reader_names_used, kReaderNames);
-  own->unnamed_readers.fetch_add(1);  // EDGE name
+  [[maybe_unused]] const uint32_t before = own->unnamed_readers.fetch_add(1);  // EDGE name
+  DC_MOVE(count_view, before, before + 1);
   return kReaderNames;
 }
 
 bool Clients::give_reader_name(uint32_t number, Place *place) {
   if (number == kReaderNames) {
-    record()->unnamed_readers.fetch_sub(1);
+    [[maybe_unused]] const uint32_t before = record()->unnamed_readers.fetch_sub(1);
+    DC_MOVE(uncount_view, before, before - 1);
     return false;
   }
   Word &name = segment_.reader_name(process_->life.client, number);
   *place = place_of(name.load(std::memory_order_relaxed));  // its own
   name.store(0);
+  DC_MOVE(unname_view, 0, 0);
   process_->reader_slots[number / 64].fetch_and(~(uint64_t{1} << (number % 64)), std::memory_order_release);
   return true;
 }
@@ -352,7 +365,8 @@ void Clients::retire() {
   clear_names(process_->life.client);
   // It fails where this process was declared dead: the record then waits for the proof.
   uint64_t expected = ClientWord(Life::live, process_->life.epoch).bits();
-  own->word.compare_exchange_strong(expected, ClientWord(Life::free, process_->life.epoch).bits());
+  const ClientWord free(Life::free, process_->life.epoch);
+  if (own->word.compare_exchange_strong(expected, free.bits())) DC_MOVE(leave, expected, free.bits());
   // A child that was forked since this object left the registry holds the descriptor, and with it the lock.
   if (const int fd = checked_fd(); fd >= 0) unlock(fd, client_byte(process_->life.client));
 }

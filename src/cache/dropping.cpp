@@ -1,6 +1,7 @@
 // Removing samples, and the names that keep what a reader looks at from being used again.
 #include "cache.hpp"
 #include "fault.hpp"
+#include "moves.hpp"
 
 namespace ddpcache {
 
@@ -39,6 +40,7 @@ bool Cache::drop(int64_t index) {
     const bool found = segment_.find_extent(EntryWord(seen).place(), &extent);
     if (found) extents_.announce_free(extent);
     if (!shared.compare_exchange_strong(seen, EntryWord(seen).next_empty().bits())) continue;
+    DC_MOVE(remove, seen, EntryWord(seen).next_empty().bits());
     DC_FAULT_POINT("dropped");
     const bool was_ready = EntryWord(seen).state() == State::ready;
     if (was_ready) tally(Counter::removed);

@@ -4,6 +4,7 @@
 
 #include "clock.hpp"
 #include "fault.hpp"
+#include "moves.hpp"
 #include "space.hpp"
 
 namespace ddpcache {
@@ -66,7 +67,10 @@ bool Extents::take_fresh(uint32_t size_class, ExtentWord mine, Extent *extent) {
     if (!cursor.compare_exchange_weak(seen, seen + 1)) continue;
     DC_FAULT_POINT("cursor-moved");
     uint64_t never = 0;
-    if (segment_.extent_word(place).compare_exchange_strong(never, mine.bits())) return true;
+    if (segment_.extent_word(place).compare_exchange_strong(never, mine.bits())) {
+      DC_MOVE(take_fresh, never, mine.bits());
+      return true;
+    }
     seen = cursor.load();  // a search was quicker
   }
 }
@@ -77,11 +81,12 @@ Extents::Taking Extents::try_take(Place place, ExtentWord mine) {
   const ExtentWord owned(seen);
   if (!owned.never_owned()) {
     if (!segment_.valid_index(owned.index())) return Taking::in_use;  // a damaged word: its extent stays out of use
-    const EntryWord entry(segment_.entry(owned.index()).load());
-    if (entry.generation() == owned.generation() && entry.state() != State::empty) return Taking::in_use;
+    if (is_in_use(owned, EntryWord(segment_.entry(owned.index()).load()))) return Taking::in_use;
     if (clients_.is_named(place)) return Taking::named;  // EDGE name
   }
-  return word.compare_exchange_strong(seen, mine.bits()) ? Taking::taken : Taking::in_use;
+  if (!word.compare_exchange_strong(seen, mine.bits())) return Taking::in_use;
+  owned.never_owned() ? DC_MOVE(take_fresh, seen, mine.bits()) : DC_MOVE(retake, seen, mine.bits());
+  return Taking::taken;
 }
 
 void Extents::note_freed(const Extent &extent) {
@@ -200,6 +205,7 @@ Status Extents::grow(uint32_t size_class) {
     uint64_t untaken = 0;
     // EDGE step: whoever sees the step's class also sees it reserved.
     if (!segment_.step_word(s).compare_exchange_strong(untaken, size_class + 1)) continue;
+    DC_MOVE(carve, untaken, size_class + 1);
     DC_FAULT_POINT("step-taken");
     raise_to(control.next_step, s + 1);
     // Where another client was quicker, a search finds this step's extents.

@@ -6,6 +6,7 @@
 #include "clock.hpp"
 #include "fault.hpp"
 #include "futex.hpp"
+#include "moves.hpp"
 #include "space.hpp"
 
 namespace ddpcache {
@@ -67,6 +68,7 @@ void Fill::opened(Cache *cache, int64_t index, uint32_t generation, uint32_t slo
 void Fill::finished() {
   if (phase_ == Phase::claimed || phase_ == Phase::allocated) {
     cache_->clients_.record()->names[slot_].store(0);
+    DC_MOVE(unname, 0, 0);
     cache_->clients_.give_fill_slot(slot_);
   }
   phase_ = Phase::none;
@@ -120,11 +122,13 @@ Status Fill::take_memory(uint64_t record_bytes, uint64_t data_bytes, uint8_t **r
   // EDGE name: the store comes before both checks, and whoever takes the extent next changes a word before it scans.
   Clients &clients = cache_->clients_;
   clients.record()->names[slot_].store(name_of(extent_.place));
+  DC_MOVE(name, 0, name_of(extent_.place));
   DC_FAULT_POINT("extent-named");
   const EntryWord entry = EntryWord(segment.entry(index_).load()).without_waiters();
   if (entry != EntryWord::writing(generation_, clients.life()) ||
       segment.extent_word(extent_.place).load() != ExtentWord::owned(index_, generation_).bits()) {
     clients.record()->names[slot_].store(0);
+    DC_MOVE(unname, 0, 0);
     cache_->extents_.note_freed(extent_);
     return failure(DC_ERROR_LOST, "the fill of index %lld was taken over: this process had lost its lock",
                    static_cast<long long>(index_));
@@ -150,6 +154,9 @@ bool Fill::leave(EntryWord next, [[maybe_unused]] const char *fault_point) {
   // Bounded: the word can change once, by WAITERS; any other change means that the entry was taken over.
   bool left = false;
   while (!left && EntryWord(seen).without_waiters() == mine) left = shared.compare_exchange_strong(seen, next.bits());
+  if (left) {
+    next.state() == State::ready ? DC_MOVE(publish, seen, next.bits()) : DC_MOVE(give_up, seen, next.bits());
+  }
   DC_FAULT_POINT(fault_point);
   if (left && EntryWord(seen).has_waiters()) futex_wake_all(futex_word(shared));
   return left;
@@ -185,6 +192,7 @@ void Fill::abort() {
   if (has_extent) cache_->extents_.announce_free(extent_);
   // Before the entry moves on, so that a search that is told of the extent finds it unnamed.
   clients.record()->names[slot_].store(0);
+  DC_MOVE(unname, 0, 0);
   // EDGE release: a later claim of this entry comes after all that this fill did.
   leave(EntryWord::writing(generation_, clients.life()).next_empty(), "released");
   if (has_extent) cache_->extents_.note_freed(extent_);
@@ -207,6 +215,7 @@ Status Cache::await(int64_t index, EntryWord word, int64_t deadline_ns, bool *wa
   uint64_t seen = word.bits();
   const EntryWord waiting = word.with_waiters();
   if (!word.has_waiters() && !shared.compare_exchange_strong(seen, waiting.bits())) return {};
+  if (!word.has_waiters()) DC_MOVE(wait, seen, waiting.bits());
   DC_FAULT_POINT("waiting");
   if (!*waited) tally(Counter::waits);
   *waited = true;
@@ -241,10 +250,13 @@ Status Cache::claim(int64_t index, int64_t deadline_ns, bool unless_full, Fill *
     FillNote &note = clients_.record()->fills[slot];
     note.since_ns.store(now_ns(), std::memory_order_relaxed);
     note.index_plus_one.store(static_cast<uint64_t>(index) + 1);
+    DC_MOVE(note, 0, static_cast<uint64_t>(index) + 1);
     DC_FAULT_POINT("noted");
     uint64_t seen = word.bits();
+    const EntryWord claimed = EntryWord::writing(word.generation(), clients_.life());
     // EDGE claim: what the claimer does to an extent comes after what the entry's last filler did.
-    if (shared.compare_exchange_strong(seen, EntryWord::writing(word.generation(), clients_.life()).bits())) {
+    if (shared.compare_exchange_strong(seen, claimed.bits())) {
+      DC_MOVE(claim, seen, claimed.bits());
       fill->phase_ = Fill::Phase::claimed;
       fill->opened(this, index, word.generation(), slot);
       DC_FAULT_POINT("claimed");

@@ -3,6 +3,7 @@
 
 #include "cache.hpp"
 #include "fault.hpp"
+#include "moves.hpp"
 
 namespace ddpcache {
 
@@ -28,6 +29,7 @@ Status Cache::glance(int64_t index, EntryWord word, RecordGlance *glance) {
   uint64_t seen = word.bits();
   if (segment_.entry(index).compare_exchange_strong(seen, word.as_bad().bits(), std::memory_order_acq_rel,
                                                     std::memory_order_relaxed)) {
+    DC_MOVE(spoil, seen, word.as_bad().bits());
     tally(Counter::bad);
   }
   return DC_MISS;
@@ -51,6 +53,7 @@ Status Cache::verify(int64_t index, EntryWord word, RecordGlance *glance) {
   uint64_t seen = word.bits();
   const EntryWord next = intact ? word.as_verified() : word.next_empty();
   const bool changed = segment_.entry(index).compare_exchange_strong(seen, next.bits());
+  if (changed) intact ? DC_MOVE(verify, seen, next.bits()) : DC_MOVE(refuse, seen, next.bits());
   if (intact) return changed || EntryWord(seen) == next ? Status() : Status(DC_MISS);
   if (changed) tally(Counter::bad);
   if (changed && placed) extents_.note_freed(extent);

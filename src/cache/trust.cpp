@@ -12,6 +12,7 @@
 #include "fault.hpp"
 #include "hash.hpp"
 #include "locks.hpp"
+#include "moves.hpp"
 #include "process.hpp"
 #include "space.hpp"
 
@@ -43,6 +44,7 @@ void retire_clients(const Segment &segment) {
       const EntryWord seen(entry.load());
       if (seen.state() == State::writing && seen.owner() == ClientLife{number, word.epoch()}) {
         entry.store(seen.next_empty().bits());
+        DC_MOVE(recover_empty, seen.bits(), seen.next_empty().bits());
       }
     }
     for (Word &name : record.names) name.store(0);
@@ -51,6 +53,7 @@ void retire_clients(const Segment &segment) {
     record.reader_names_used.store(0);
     record.unnamed_readers.store(0);
     record.word.store(ClientWord(Life::free, word.epoch()).bits());
+    DC_MOVE(retire, word.bits(), ClientWord(Life::free, word.epoch()).bits());
   }
   segment.control().disturbances.fetch_add(1);
 }
@@ -129,6 +132,7 @@ class Recovery {
         if (status.ok()) continue;
         if (status.code() != DC_FULL) return status;
       }
+      DC_MOVE(recover_step, word.load(), 0);
       word.store(0);
       Status status = give_back(fd_, segment_.step_offset(step), segment_.layout.step_bytes);
       if (!status.ok()) return status;
@@ -174,7 +178,9 @@ class Recovery {
     const bool stored = is_stored(index, word);
     const EntryWord next = stored ? word.as_unverified() : word.next_empty();
     const bool clean = EntryWord::empty(word.generation()) == word;
-    if (!clean && next != word) shared.store(next.bits());
+    if (clean || next == word) return stored;
+    shared.store(next.bits());
+    stored ? DC_MOVE(recover, word.bits(), next.bits()) : DC_MOVE(recover_empty, word.bits(), next.bits());
     return stored;
   }
 
@@ -198,6 +204,7 @@ class Recovery {
         used = slot + 1;
       } else {
         shared.store(0);
+        DC_MOVE(recover_extent, extent.bits(), 0);
       }
     }
     Word &cursor = segment_.class_line(static_cast<uint32_t>(word - 1)).cursor;

@@ -48,6 +48,9 @@
 //
 // Step: 0, not reserved; else 1 + its size class. Client: state (FREE, LIVE, DEAD) and epoch; see clients.hpp.
 //
+// moves.hpp has all of these transitions as data, which the model of the protocol uses, and to which test builds hold
+// each change of a word.
+//
 // Progress: a hit is one load. A claim, a publication and an abort are each one CAS, repeated only because a waiter set
 // WAITERS in between, which happens at most once a word.
 #pragma once
@@ -158,6 +161,11 @@ class ExtentWord {
   uint64_t bits_ = 0;
 };
 static_assert(ExtentWord::owned(DC_LENGTH_MAX, kGenerationMask).index() == DC_LENGTH_MAX);
+
+// Whether an extent belongs to the entry that its word names, as that entry is now; else it is free for the taking.
+constexpr bool is_in_use(ExtentWord extent, EntryWord entry) {
+  return entry.generation() == extent.generation() && entry.state() != State::empty;
+}
 
 // What a client names before it touches an extent: 0 is nothing. The upper 31 bits follow from the lower 33, so that
 // dc_cache_check knows a name from anything else.
