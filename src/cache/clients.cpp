@@ -31,6 +31,13 @@ uint64_t sum_of_identity(const ProcessIdentity &process, uint32_t number) {
 
 namespace {
 
+Status no_descriptor() {
+  return failure(DC_ERROR_UNREGISTERED,
+                 "process %d has no descriptor of the cache any more: it was closed, or none "
+                 "was left at the fork",
+                 getpid());
+}
+
 // Which stats line a thread has to itself. A thread returns its line when it ends; those beyond the lines share the
 // last, and so do those of a child whose parent had taken all: it costs them speed and nothing else.
 Atomic<uint32_t> lines_taken{0};
@@ -117,12 +124,7 @@ Status Clients::begin(Descriptor file) {
 
 Status Clients::join() {
   const int fd = checked_fd();
-  if (fd < 0) {
-    return failure(DC_ERROR_UNREGISTERED,
-                   "process %d has no descriptor of the cache any more: it was closed, or none "
-                   "was left at the fork",
-                   getpid());
-  }
+  if (fd < 0) return no_descriptor();
   if (lock_shared(fd, kAttachByte) != LockResult::taken)
     return system_failure("fcntl(F_OFD_SETLK)", "attach byte", errno);
   if (segment_.read_only()) {
@@ -144,6 +146,7 @@ Status Clients::register_client() {
     process_->generation.store(fork_generation(), std::memory_order_release);
     return {};
   }
+  if (checked_fd() < 0) return no_descriptor();
   return failure(DC_ERROR_CLIENTS,
                  "all %u client records are in use: close a client, or create the cache with a larger "
                  "clients_max, of up to %d",
@@ -160,9 +163,15 @@ bool Clients::try_record(uint32_t number, const ProcessIdentity &self) {
     // Only now: the dead cannot claim any more.
     hand_back_fills(number, word.epoch());
   }
-  if (lock_exclusive(file_.get(), client_byte(number)) != LockResult::taken) return false;
-  if (record.word.load() != word.bits()) {
-    unlock(file_.get(), client_byte(number));
+  // A lock lives as long as its open file description, which this mapping keeps: else a program that closes every
+  // descriptor just now would let another client into the record while this one is still writing to it.
+  const int fd = checked_fd();
+  Mapping keeper;
+  if (fd < 0 || !Mapping::map(fd, segment_.header.geometry.page_bytes, Access::read_only, &keeper).ok()) return false;
+  if (lock_exclusive(fd, client_byte(number)) != LockResult::taken) return false;
+  // The number may have been another file's already.
+  if (record.word.load() != word.bits() || checked_fd() != fd) {
+    if (checked_fd() == fd) unlock(fd, client_byte(number));
     return false;
   }
   // First, since nothing is in a record past the mark.

@@ -11,7 +11,9 @@
 //                         free
 //   LIVE e    FREE e      its owner, leaving                          CAS (it fails where the owner was declared dead)
 //
-// The byte is locked before LIVE is written and is never unlocked while it is LIVE, so LIVE over a free byte means that
+// The byte is locked before LIVE is written, and until then a mapping of the same open file description keeps the lock
+// whatever the program closes: nobody else comes to a record that is being made ready. It is never unlocked while it is
+// LIVE, so LIVE over a free byte means that
 // the client is gone: dead, or running on without its lock. Whoever declares needs no lock, so that one who is stopped
 // while declaring stops nobody.
 //

@@ -2,9 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <filesystem>
 #include <string>
+#include <vector>
 
 #include "actors.hpp"
+#include "moves.hpp"
 
 namespace ddpcache::test {
 namespace {
@@ -152,6 +155,47 @@ TEST_F(WithoutDescriptors, AnOpenIsAnErrorWithItsReason) {
   EXPECT_EQ(refused.rfind(std::to_string(DC_ERROR_SYSTEM), 0), 0u) << refused;
   EXPECT_NE(refused.find("Too many open files"), std::string::npos) << refused;
   EXPECT_EQ(info_of(cache_).clients_attached, 2u);
+}
+
+// Closes what a process has open of a cache in the middle of its registration, and lets another come.
+struct Closing {
+  std::string path;
+  Actor *newcomer;
+  std::string answer;
+
+  void close_and_let_come() {
+    std::vector<int> numbers;
+    for (const auto &entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code gone;
+      if (std::filesystem::read_symlink(entry.path(), gone) == path)
+        numbers.push_back(std::stoi(entry.path().filename()));
+    }
+    EXPECT_FALSE(numbers.empty());
+    for (const int number : numbers) close(number);
+    answer = newcomer->ask("in-child put 5 20000");
+  }
+};
+Closing *closing = nullptr;
+
+TEST(Registration, HasItsRecordToItselfThoughItsDescriptorIsClosedMeanwhile) {
+  const CacheName name;
+  Actor owner;
+  ASSERT_EQ(owner.ask(std::string("open ") + name.c_str() + " 1000 2097152 20000 2 0 1"), "0");
+  Closing at_once = {name.path(), &owner, ""};
+  closing = &at_once;
+  move_observer.store([](Move move, uint64_t, uint64_t) {
+    if (move != Move::clear) return;
+    move_observer.store(nullptr);
+    closing->close_and_let_come();
+  });
+  const Handle late = attach_cache(name.c_str());
+  move_observer.store(nullptr);
+  EXPECT_EQ(at_once.answer, std::to_string(DC_ERROR_CLIENTS))
+      << "the record is being made ready for another";
+  EXPECT_EQ(put(late, 6, kBytes), DC_ERROR_UNREGISTERED) << "it has no lock any more";
+  EXPECT_EQ(owner.ask("put 7 20000"), "0");
+  EXPECT_TRUE(holds(late, 7, kBytes)) << "it goes on reading";
+  report_of(late);
 }
 
 TEST(FileSizeLimit, IsAnErrorOfSpaceAndNoSignal) {
