@@ -176,6 +176,7 @@ enum class Pc : uint8_t {
   lock,
   record_check,
   clear_names,
+  vacate,
   identify,
   live,
   let_go,

@@ -1,6 +1,6 @@
 #include "scenes.hpp"
 
-#include <stdexcept>
+#include <utility>
 
 namespace ddpcache::model {
 namespace {
@@ -12,7 +12,7 @@ std::vector<Scene> with_faults(int faults, std::vector<Scene> some) {
   return some;
 }
 
-// Each with two faults: every pair of kills, of lost locks, or of one and the other, at every two steps.
+// Two faults: every pair of kills, of lost locks, or of one and the other, at every two steps.
 std::vector<Scene> small_scenes() {
   return with_faults(
       2, {
@@ -50,6 +50,9 @@ std::vector<Scene> small_scenes() {
              {.what = "removed and filled again, while one reads",
               .scripts = {{{remove, 0}}, {{fill, 0}}, {{read, 0}}},
               .stored = {{0, 0}}},
+             {.what = "removed by two and filled again",
+              .scripts = {{{remove, 0}, {fill, 0}}, {{remove, 0}}, {{read, 0}}},
+              .stored = {{0, 0}}},
              {.what = "one client holds, removes and fills",
               .scripts = {{{hold, 0}, {remove, 0}, {fill, 1}}, {{fill, 1}}},
               .entries = 2,
@@ -83,26 +86,26 @@ std::vector<Scene> small_scenes() {
 }
 
 std::vector<Scene> large_scenes() {
-  return with_faults(faults, {
-                                 {.what = "two fillers, one whose loader fails, and a reader",
-                                  .scripts = {{{fail, 0}}, {{fill, 0}}, {{read, 0}}}},
-                                 {.what = "a new client while two fill",
-                                  .scripts = {{{fill, 0}}, {{fill, 0}}, {{attach}, {fill, 0}}},
-                                  .records = 2},
-                                 {.what = "two new clients and a filler",
-                                  .scripts = {{{fill, 0}}, {{attach}, {fill, 0}}, {{attach}, {read, 0}}},
-                                  .records = 2},
-                                 {.what = "a filler leaves, and another comes",
-                                  .scripts = {{{fill, 0}, {leave}}, {{attach}, {fill, 0}}},
-                                  .records = 1},
-                                 {.what = "clients whose death nobody can prove",
-                                  .scripts = {{{fill, 0}}, {{fill, 0}}, {{attach}, {read, 0}}},
-                                  .records = 3,
-                                  .provable = false},
-                                 {.what = "torn, read twice and removed",
-                                  .scripts = {{{read, 0}}, {{read, 0}, {fill, 0}}, {{remove, 0}, {fill, 0}}},
-                                  .stored = {{0, 0, Content::torn}}},
-                             });
+  return with_faults(2, {
+                            {.what = "two fillers, one whose loader fails, and a reader",
+                             .scripts = {{{fail, 0}}, {{fill, 0}}, {{read, 0}}}},
+                            {.what = "a new client while two fill",
+                             .scripts = {{{fill, 0}}, {{fill, 0}}, {{attach}, {fill, 0}}},
+                             .records = 2},
+                            {.what = "two new clients and a filler",
+                             .scripts = {{{fill, 0}}, {{attach}, {fill, 0}}, {{attach}, {read, 0}}},
+                             .records = 2},
+                            {.what = "a filler leaves, and another comes",
+                             .scripts = {{{fill, 0}, {leave}}, {{attach}, {fill, 0}}},
+                             .records = 1},
+                            {.what = "clients whose death nobody can prove",
+                             .scripts = {{{fill, 0}}, {{fill, 0}}, {{attach}, {read, 0}}},
+                             .records = 3,
+                             .provable = false},
+                            {.what = "torn, read twice and removed",
+                             .scripts = {{{read, 0}}, {{read, 0}, {fill, 0}}, {{remove, 0}, {fill, 0}}},
+                             .stored = {{0, 0, Content::torn}}},
+                        });
 }
 
 Scene three_fillers(int faults) {
@@ -138,13 +141,6 @@ const std::vector<Scene> &long_scenes() {
     return some;
   }();
   return all;
-}
-
-const Scene &scene_of(const std::string &what) {
-  for (const Scene &scene : scenes()) {
-    if (scene.what == what) return scene;
-  }
-  throw std::invalid_argument("no such scene: " + what);
 }
 
 }  // namespace ddpcache::model

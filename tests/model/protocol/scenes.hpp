@@ -9,6 +9,5 @@ namespace ddpcache::model {
 const std::vector<Scene> &scenes();
 // With more clients, or more faults, for a soak.
 const std::vector<Scene> &long_scenes();
-const Scene &scene_of(const std::string &what);
 
 }  // namespace ddpcache::model

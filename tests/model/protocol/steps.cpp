@@ -57,6 +57,7 @@ void Protocol::Step::take(int choice) {
     case Pc::lock: return lock();
     case Pc::record_check: return record_check();
     case Pc::clear_names: return clear_names();
+    case Pc::vacate: return vacate();
     case Pc::identify: return identify();
     case Pc::live: return begin_life();
     case Pc::let_go: return let_go();

@@ -70,6 +70,7 @@ class Protocol::Step {
   void lock();
   void record_check();
   void clear_names();
+  void vacate();
   void identify();
   void begin_life();
   void let_go();

@@ -218,6 +218,14 @@ void Protocol::Step::clear_names() {
   }
   other().note = 0;
   said(Move::clear, 0, 0);
+  go(Pc::vacate);
+}
+
+// A store: while the lock is kept nobody else changes a word that is not LIVE.
+void Protocol::Step::vacate() {
+  const ClientWord before(me_.client);
+  me_.client = ClientWord(Life::free, before.epoch()).bits();
+  if (before.life() == Life::dead) change(&s_.client[me_.other], Move::vacate, me_.client);
   go(is(Mutant::identity_at_last) ? Pc::live : Pc::identify);
 }
 
@@ -230,8 +238,7 @@ void Protocol::Step::identify() {
 void Protocol::Step::begin_life() {
   const ClientWord before(me_.client);
   const uint32_t epoch = is(Mutant::epoch_not_raised) ? before.epoch() : before.next_epoch();
-  change(&s_.client[me_.other], before.life() == Life::dead ? Move::rejoin : Move::join,
-         ClientWord(Life::live, epoch).bits());
+  change(&s_.client[me_.other], Move::join, ClientWord(Life::live, epoch).bits());
   for (const uint64_t word : s_.entry) {
     const EntryWord entry(word);
     const bool open = entry.state() == State::writing && entry.owner().client == me_.other;
@@ -253,8 +260,8 @@ void Protocol::Step::let_go() {
 }
 
 bool Protocol::Step::is_lock_kept(const Process &process) {
-  return process.pc == Pc::record_check || process.pc == Pc::clear_names || process.pc == Pc::identify ||
-         process.pc == Pc::live || process.pc == Pc::let_go;
+  return process.pc == Pc::record_check || process.pc == Pc::clear_names || process.pc == Pc::vacate ||
+         process.pc == Pc::identify || process.pc == Pc::live || process.pc == Pc::let_go;
 }
 
 // Clients::retire.
