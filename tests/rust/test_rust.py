@@ -1,6 +1,7 @@
 """The Rust crates: their own tests, and what a new user does with them."""
 
 import functools
+import json
 import os
 import re
 import shutil
@@ -61,6 +62,14 @@ def test_tests_and_examples_in_documents_pass(features):
     results = [tuple(map(int, each)) for each in re.findall(r"test result: ok\. (\d+) passed; (\d+) failed", output)]
     assert sum(passed for passed, _ in results) >= 40, output
     assert "Doc-tests ddpcache" in output or any(passed >= 10 for passed, _ in results[-2:])
+
+
+def test_cost_of_a_hit_is_told_as_json():
+    cargo("build", "--quiet", "--release", "--examples")
+    costs = json.loads(run(TARGET / "release" / "examples" / "hit_cost"))
+    names = {"rust_view_ns", "rust_typed_view_ns", "c_view_ns", "rust_read_ns", "c_read_ns"}
+    assert costs.keys() == names | {"rounds", "hits"}
+    assert all(costs[name] > 0 for name in names)
 
 
 def new_package(folder, name, *options):

@@ -146,7 +146,7 @@ impl Cache {
                 ),
             ));
         }
-        let found = view.array(number)?.values::<T>()?;
+        let found = view.values_of::<T>(number)?;
         let room = values.len();
         let Some(to) = values.get_mut(..found.len()) else {
             return Err(Error::new(

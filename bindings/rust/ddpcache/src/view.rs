@@ -2,6 +2,7 @@
 
 use std::ffi::CStr;
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::{fmt, mem, slice, str};
 
 use ddpcache_sys as ffi;
@@ -75,22 +76,36 @@ impl View<'_> {
 
     /// The elements of the first array; see [`Array::values`].
     pub fn values<T: Element>(&self) -> Result<&[T]> {
-        self.array(0)?.values()
+        self.values_of(0)
+    }
+
+    /// The elements of one of its arrays: as [`Self::array`] and [`Array::values`], in one step.
+    pub fn values_of<T: Element>(&self, number: usize) -> Result<&[T]> {
+        let raw = self.raw_array(number)?;
+        // SAFETY: as for `bytes`.
+        let data = unsafe { bytes_at(raw.data, raw.bytes) };
+        values(data, DType::of(&raw))
     }
 
     /// One of its arrays. [`Range`](crate::ErrorKind::Range) where it has none of this number;
     /// [`Record`](crate::ErrorKind::Record) where the stored record is not sound.
     pub fn array(&self, number: usize) -> Result<Array<'_>> {
-        let number = u32::try_from(number).unwrap_or(u32::MAX);
-        let mut raw = empty_array();
-        // SAFETY: the view is not released before drop; `raw` is ours.
-        check(unsafe { ffi::dc_view_array(&self.raw, number, &mut raw) })?;
+        let raw = self.raw_array(number)?;
         // SAFETY: as for `bytes`.
         let data = unsafe { bytes_at(raw.data, raw.bytes) };
         Ok(Array {
             data,
             description: Description::of(&raw),
         })
+    }
+
+    fn raw_array(&self, number: usize) -> Result<ffi::dc_array> {
+        let number = u32::try_from(number).unwrap_or(u32::MAX);
+        let mut raw = MaybeUninit::uninit();
+        // SAFETY: the view is not released before drop; `raw` is ours.
+        check(unsafe { ffi::dc_view_array(&self.raw, number, raw.as_mut_ptr()) })?;
+        // SAFETY: the call has filled it, since it has not failed.
+        Ok(unsafe { raw.assume_init() })
     }
 
     /// All of its arrays.
@@ -218,10 +233,7 @@ impl<'view> Array<'view> {
     /// Its elements, in C order. [`Record`](crate::ErrorKind::Record), with both types, where they
     /// are of another type; see [`Element::reads`].
     pub fn values<T: Element>(&self) -> Result<&'view [T]> {
-        let length = elements::<T>(self.data.as_ptr(), self.data.len(), self.dtype)?;
-        // SAFETY: `elements` found that the bytes are this many aligned T, of which any bytes are
-        // values; the lifetime stays.
-        Ok(unsafe { slice::from_raw_parts(self.data.as_ptr().cast(), length) })
+        values(self.data, self.dtype)
     }
 }
 
@@ -231,6 +243,13 @@ impl std::ops::Deref for Array<'_> {
     fn deref(&self) -> &Description {
         &self.description
     }
+}
+
+fn values<T: Element>(data: &[u8], dtype: DType) -> Result<&[T]> {
+    let length = elements::<T>(data.as_ptr(), data.len(), dtype)?;
+    // SAFETY: `elements` found that the bytes are this many aligned T, of which any bytes are
+    // values; the lifetime stays.
+    Ok(unsafe { slice::from_raw_parts(data.as_ptr().cast(), length) })
 }
 
 /// How many T the bytes are, or why they cannot be seen as T.
