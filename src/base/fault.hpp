@@ -1,5 +1,6 @@
 // Named crash points, in builds of the fault tests only: DDPCACHE_FAULT=POINT:ACTION[:NTH] kills, stops or delays the
-// process when it comes by that point for the NTH time (default 1).
+// process when it comes by that point for the NTH time (default 1). And mutants: DDPCACHE_MUTANT=NAME takes a step of
+// the protocol away for the life of the process, so that a test can show that the tests would see it.
 #pragma once
 
 #ifdef DDPCACHE_FAULTS
@@ -32,9 +33,20 @@ inline void reach_fault_point(const char *point) {
   }
 }
 
+inline bool is_mutant(const char *name) {
+  const char *wish = std::getenv("DDPCACHE_MUTANT");
+  return wish && std::strcmp(wish, name) == 0;
+}
+
 }  // namespace ddpcache
 
 #define DC_FAULT_POINT(name) ::ddpcache::reach_fault_point(name)
+#define DC_MUTANT(name)                                        \
+  ([] {                                                        \
+    static const bool is_chosen = ::ddpcache::is_mutant(name); \
+    return is_chosen;                                          \
+  }())
 #else
 #define DC_FAULT_POINT(name) static_cast<void>(0)
+#define DC_MUTANT(name) false
 #endif

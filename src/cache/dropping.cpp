@@ -39,8 +39,10 @@ bool Cache::drop(int64_t index) {
     Extent extent;
     const bool found = segment_.find_extent(EntryWord(seen).place(), &extent);
     if (found) extents_.announce_free(extent);
-    if (!shared.compare_exchange_strong(seen, EntryWord(seen).next_empty().bits())) continue;
-    DC_MOVE(remove, seen, EntryWord(seen).next_empty().bits());
+    const EntryWord next = DC_MUTANT("drop-keeps-generation") ? EntryWord::empty(EntryWord(seen).generation())
+                                                              : EntryWord(seen).next_empty();
+    if (!shared.compare_exchange_strong(seen, next.bits())) continue;
+    if (!DC_MUTANT("drop-keeps-generation")) DC_MOVE(remove, seen, next.bits());
     DC_FAULT_POINT("dropped");
     const bool was_ready = EntryWord(seen).state() == State::ready;
     if (was_ready) tally(Counter::removed);

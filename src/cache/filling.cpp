@@ -100,6 +100,9 @@ Status Fill::allocate(dc_array *arrays, uint32_t count, const char *structure) {
   uint8_t *record = nullptr;
   allocation_ = take_memory(plan.record_bytes, plan.data_bytes, &record);
   if (allocation_.ok()) write_record(plan, structure, record, arrays);
+  if (allocation_.ok() && DC_MUTANT("publish-before-payload")) {
+    cache_->segment_.entry(index_).store(EntryWord::ready(generation_, extent_.place).bits());
+  }
   return allocation_;
 }
 
@@ -125,8 +128,9 @@ Status Fill::take_memory(uint64_t record_bytes, uint64_t data_bytes, uint8_t **r
   DC_MOVE(name, 0, name_of(extent_.place));
   DC_FAULT_POINT("extent-named");
   const EntryWord entry = EntryWord(segment.entry(index_).load()).without_waiters();
-  if (entry != EntryWord::writing(generation_, clients.life()) ||
-      segment.extent_word(extent_.place).load() != ExtentWord::owned(index_, generation_).bits()) {
+  const bool is_mine = entry == EntryWord::writing(generation_, clients.life()) &&
+                       segment.extent_word(extent_.place).load() == ExtentWord::owned(index_, generation_).bits();
+  if (!is_mine && !DC_MUTANT("filler-does-not-check")) {
     clients.record()->names[slot_].store(0);
     DC_MOVE(unname, 0, 0);
     cache_->extents_.note_freed(extent_);
@@ -152,7 +156,11 @@ bool Fill::leave(EntryWord next, [[maybe_unused]] const char *fault_point) {
   const EntryWord mine = EntryWord::writing(generation_, cache_->clients_.life());
   uint64_t seen = mine.bits();
   // Bounded: the word can change once, by WAITERS; any other change means that the entry was taken over.
-  bool left = false;
+  bool left = DC_MUTANT("publish-before-payload") && next.state() == State::ready;
+  if (DC_MUTANT("publish-by-store")) {
+    shared.store(next.bits());
+    left = true;
+  }
   while (!left && EntryWord(seen).without_waiters() == mine) left = shared.compare_exchange_strong(seen, next.bits());
   if (left) {
     next.state() == State::ready ? DC_MOVE(publish, seen, next.bits()) : DC_MOVE(give_up, seen, next.bits());

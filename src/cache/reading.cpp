@@ -73,6 +73,7 @@ Status Cache::find(int64_t index, Pin *pin, RecordGlance *found) {
     const EntryWord still(shared.load());  // EDGE name
     // That it has been verified meanwhile changes nothing of what is named.
     if (still.without_waiters() == word.without_waiters()) return glance(index, still, found);
+    if (DC_MUTANT("reader-does-not-recheck")) return glance(index, word, found);
     word = still;
   }
   return DC_MISS;
@@ -92,7 +93,7 @@ Status Cache::look(int64_t index, dc_view *view) {
   view->record = found.record;
   view->record_bytes = found.record_bytes;
   view->owner = reinterpret_cast<dc_cache *>(this);
-  view->reserved = pin.release();
+  view->reserved = DC_MUTANT("view-keeps-no-name") ? Pin::kNone : pin.release();
   return {};
 }
 

@@ -81,6 +81,12 @@ bool step(dc_cache *cache, std::mt19937_64 &random, std::vector<uint8_t> &buffer
   }
 }
 
+// Nothing that is under way, or that a kill has left, is damage.
+void expect_sound(dc_cache *cache) {
+  dc_error error = {};
+  EXPECT_EQ(dc_cache_check(cache, nullptr, &error), DC_OK) << error.message;
+}
+
 void expect_all_right(dc_cache *cache) {
   const dc_cache_report report = report_of(cache);
   EXPECT_EQ(report.entries_bad, 0u);
@@ -123,7 +129,13 @@ TEST_P(Mixture, OfThreadsNeverShowsAWrongValue) {
       for (int i = 0; i < scaled(4000); ++i) wrong += !step(cache, random, buffer);
     });
   }
+  std::atomic<bool> over{false};
+  std::thread checker([&] {
+    while (!over) expect_sound(cache);
+  });
   for (std::thread &thread : threads) thread.join();
+  over = true;
+  checker.join();
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(stats_of(cache).open_fills, 0u);
   EXPECT_EQ(report_of(cache).entries_writing, 0u);
@@ -157,6 +169,7 @@ TEST_P(Mixture, OfProcessesThatAreKilledNeverShowsAWrongValueOrLosesSpace) {
   std::mt19937_64 random(seed);
   for (int kills = 0; kills < scaled(150); ++kills) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5 + random() % 10));
+    expect_sound(cache);
     pid_t &victim = members[random() % members.size()];
     ASSERT_EQ(kill(victim, SIGKILL), 0);
     ASSERT_EQ(waitpid(victim, nullptr, 0), victim);

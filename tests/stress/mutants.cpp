@@ -1,0 +1,91 @@
+// The tests against torn reads, tested: each step that the protocol needs is taken away in turn (DC_MUTANT in the
+// library), and the hunt, or the test that stops a process at the right place, must see it.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace ddpcache::test {
+namespace {
+
+struct Mutant {
+  const char *name;
+  const char *program;  // beside this one's folder
+  std::vector<const char *> arguments;
+};
+
+const std::vector<const char *> kHunt = {"--seconds", "60"};
+
+const std::vector<Mutant> kMutants = {
+    {"reader-does-not-recheck", "process/process_dropping", {"--gtest_filter=Droppable.ReaderThatNamesTooLate*"}},
+    {"reader-does-not-recheck", "stress/torn_reads", kHunt},
+    {"filler-does-not-scan-names", "stress/torn_reads", kHunt},
+    {"filler-does-not-check", "process/process_torn", {"--gtest_filter=TakenOver.BeforeItNamedItsExtent*"}},
+    {"publish-before-payload", "process/process_crash", {"--gtest_filter=Theatre.AFillerKilledWithHalf*"}},
+    {"publish-by-store", "process/process_torn", {"--gtest_filter=TakenOver.BeforeItsCommit*"}},
+    {"copy-is-not-checked", "stress/torn_reads", kHunt},
+    {"drop-keeps-generation", "stress/torn_reads", kHunt},
+    {"view-keeps-no-name", "stress/torn_reads", kHunt},
+};
+
+// How a program ends with this mutant, or with none.
+int run(const Mutant &mutant, const char *name) {
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
+  const std::string program = (self.parent_path().parent_path() / mutant.program).string();
+  std::vector<char *> arguments = {const_cast<char *>(program.c_str())};
+  for (const char *argument : mutant.arguments) arguments.push_back(const_cast<char *>(argument));
+  arguments.push_back(nullptr);
+  const pid_t child = fork();
+  if (child == 0) {
+    setenv("DDPCACHE_MUTANT", name, 1);
+    execv(program.c_str(), arguments.data());
+    _exit(127);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+class Mutants : public ::testing::TestWithParam<size_t> {};
+
+INSTANTIATE_TEST_SUITE_P(Of, Mutants, ::testing::Range(size_t{0}, kMutants.size()), [](const auto &row) {
+  const Mutant &mutant = kMutants[row.param];
+  return std::regex_replace(std::string(mutant.name), std::regex("-"), "_") + "_by_" +
+         std::filesystem::path(mutant.program).filename().string();
+});
+
+TEST_P(Mutants, AreCaught) {
+  const Mutant &mutant = kMutants[GetParam()];
+  const auto begin = std::chrono::steady_clock::now();
+  const int ended = run(mutant, mutant.name);
+  EXPECT_TRUE(ended != 0 && ended != 127) << mutant.name << " is not seen by " << mutant.program << ": " << ended;
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
+  std::printf("mutant | caught by | seconds\n%s | %s | %.1f\n", mutant.name, mutant.program, passed.count());
+}
+
+// A mutant that the library has and the table has not would pass for caught.
+TEST(MutantTable, HasEveryMutantOfTheLibrary) {
+  std::set<std::string> listed, there;
+  for (const Mutant &mutant : kMutants) listed.insert(mutant.name);
+  const std::regex use("DC_MUTANT\\(\"([^\"]+)\"\\)");
+  for (const auto &file : std::filesystem::recursive_directory_iterator(DDPCACHE_SOURCES)) {
+    if (!file.is_regular_file()) continue;
+    std::ifstream stream(file.path());
+    const std::string text((std::istreambuf_iterator<char>(stream)), {});
+    for (std::sregex_iterator found(text.begin(), text.end(), use), end; found != end; ++found)
+      there.insert((*found)[1]);
+  }
+  EXPECT_EQ(listed, there);
+}
+
+}  // namespace
+}  // namespace ddpcache::test
