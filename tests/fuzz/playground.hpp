@@ -50,7 +50,6 @@ class Playground {
     open(dc_cache_unlink(name.c_str(), nullptr, &error));
     map_again();
     fill();
-    client_word_ = words_.client(0).word.load();
     image_.assign(file_bytes(), file_bytes() + words_.layout.file_bytes);
   }
   Playground(const Playground &) = delete;
@@ -65,8 +64,9 @@ class Playground {
 
   // After a recovery, which has put away every client: as if this one had come again.
   void rejoin() {
+    const size_t record = words_.layout.clients_offset;
     std::memcpy(file_bytes(), image_.data(), kPageBytes);
-    words_.client(0).word.store(client_word_);
+    std::memcpy(file_bytes() + record, image_.data() + record, offsetof(ClientRecord, stats));
     words_.control().clients_used.store(1);
   }
   void restore() { std::memcpy(file_bytes(), image_.data(), image_.size()); }
@@ -111,7 +111,6 @@ class Playground {
   Descriptor file_;
   Segment words_;
   std::vector<uint8_t> image_;
-  uint64_t client_word_ = 0;
 };
 
 // One of each kind, made at the first use.
