@@ -189,8 +189,11 @@ static_assert(moves_are_in_order());
 using MoveObserver = void (*)(Move move, uint64_t from, uint64_t to);
 inline std::atomic<MoveObserver> move_observer{nullptr};
 
+// Not where a test damages words itself: from those a move may lead anywhere.
+inline std::atomic<bool> moves_are_judged{true};
+
 inline void report_move(Move move, uint64_t from, uint64_t to) {
-  if (!row_of(move).allows(from, to)) {
+  if (!row_of(move).allows(from, to) && moves_are_judged.load(std::memory_order_relaxed)) {
     std::fprintf(stderr, "ddpcache: the move '%s' from %016lx to %016lx is not in the table of moves\n",
                  row_of(move).name, from, to);
     std::abort();

@@ -16,6 +16,7 @@
 #include "ddpcache/report.h"
 #include "ddpcache/saving.h"
 #include "input.hpp"
+#include "moves.hpp"
 #include "segment.hpp"
 
 namespace ddpcache::fuzz {
@@ -37,6 +38,9 @@ class Playground {
   static constexpr int64_t kSampleBytes = 256;
 
   Playground(const char *kind, const dc_cache_options &options) {
+#ifdef DDPCACHE_FAULTS
+    moves_are_judged.store(false);
+#endif
     const std::string name = "fuzz-" + std::to_string(getpid()) + "-" + kind;
     dc_error error = {};
     const auto open = [&](int32_t status) {
