@@ -8,17 +8,30 @@ use std::time::Duration;
 use common::{builder, decode, listen, open, role_words, say, unique, Role, WAIT};
 use ddpcache::{Cache, Claim, Error, ErrorKind, Load};
 
-/// Claims a sample, obtains memory, writes half of it, and stays so.
+/// Claims sample 5, goes on to some stage of filling it, and stays so.
 #[test]
 #[ignore = "a role in other tests"]
 fn filler() {
     let Some(words) = role_words() else { return };
     let cache = builder(&words[0]).open().unwrap();
+    if words[1] == "loading" {
+        let _ = cache.load(5, WAIT, |filling| {
+            filling.allocate::<u8>(&[16])?.unwrap()[..8].fill(0xEE);
+            say("there");
+            listen();
+            Ok::<_, Error>(())
+        });
+        panic!("was to be killed");
+    }
     let Claim::Fill(mut fill) = cache.begin_fill(5, WAIT).unwrap() else {
         panic!()
     };
-    fill.allocate::<u8>(&[16]).unwrap().unwrap()[..8].fill(0xEE);
-    say("half written");
+    if words[1] != "claimed" {
+        let bytes = fill.allocate::<u8>(&[16]).unwrap().unwrap();
+        let written = if words[1] == "half" { 8 } else { 16 };
+        bytes[..written].fill(0xEE);
+    }
+    say("there");
     listen();
 }
 
@@ -44,20 +57,22 @@ fn loader() {
 
 #[test]
 fn a_filler_that_is_killed_costs_its_decode_only() {
-    let name = unique("kill");
-    let cache = builder(&name).open().unwrap();
-    let mut filler = Role::start("filler", &[&name]);
-    assert_eq!(filler.hear(), "half written");
-    let load = cache.load(5, Duration::from_millis(20), decode).unwrap();
-    assert!(matches!(load, Load::Busy), "{load:?}");
-    assert_eq!(cache.stats().unwrap().open_fills, 1);
-    filler.kill();
-    let view = cache.load(5, WAIT, decode).unwrap().required().unwrap();
-    assert_eq!(view.bytes(), [5; 16]);
-    assert_eq!(cache.stats().unwrap().takeovers, 1);
-    let report = cache.check().unwrap();
-    assert_eq!((report.entries_ready, report.entries_writing), (1, 0));
-    assert_eq!((report.clients, report.clients_dead), (2, 1));
+    for stage in ["claimed", "half", "written", "loading"] {
+        let name = unique("kill");
+        let cache = builder(&name).open().unwrap();
+        let mut filler = Role::start("filler", &[&name, stage]);
+        assert_eq!(filler.hear(), "there");
+        let load = cache.load(5, Duration::from_millis(20), decode).unwrap();
+        assert!(matches!(load, Load::Busy), "{stage}: {load:?}");
+        assert_eq!(cache.stats().unwrap().open_fills, 1);
+        filler.kill();
+        let view = cache.load(5, WAIT, decode).unwrap().required().unwrap();
+        assert_eq!(view.bytes(), [5; 16], "{stage}");
+        assert_eq!(cache.stats().unwrap().takeovers, 1);
+        let report = cache.check().unwrap();
+        assert_eq!((report.entries_ready, report.entries_writing), (1, 0));
+        assert_eq!((report.clients, report.clients_dead), (2, 1));
+    }
 }
 
 #[test]
