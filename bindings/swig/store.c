@@ -24,7 +24,9 @@ static int parse_array(PyObject *description, dc_array *array, Py_buffer *source
   PyObject *buffer, *shape;
   const char *name;
   int code, bits;
-  if (!PyArg_ParseTuple(description, "OiiO!s", &buffer, &code, &bits, &PyTuple_Type, &shape, &name)) return -1;
+  unsigned short lanes = 1;
+  if (!PyArg_ParseTuple(description, "OiiO!s|H", &buffer, &code, &bits, &PyTuple_Type, &shape, &name, &lanes))
+    return -1;
   Py_ssize_t dimensions = PyTuple_Size(shape);
   if (dimensions > DC_DIMENSIONS_MAX) {
     PyErr_Format(PyExc_ValueError, "an array has %zd dimensions, and a cache holds up to %d", dimensions,
@@ -44,7 +46,7 @@ static int parse_array(PyObject *description, dc_array *array, Py_buffer *source
   }
   array->dtype_code = (uint8_t)code;
   array->dtype_bits = (uint8_t)bits;
-  array->dtype_lanes = 1;
+  array->dtype_lanes = lanes;
   memcpy(array->name, name, strlen(name));
   return PyObject_GetBuffer(buffer, source, PyBUF_CONTIG_RO);
 }
