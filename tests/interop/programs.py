@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from project import INSTALL, ROOT
+from rust import TARGET, cargo
 
 FOLDER = Path(__file__).resolve().parent / "players"
 PROGRAMS = ROOT / "build" / "dev" / "tests" / "interop"
@@ -26,12 +27,18 @@ def ctypes_command(folder: Path) -> tuple[list, dict]:
     return [sys.executable, FOLDER / "player_ctypes.py"], environment
 
 
+def rust_command(_: Path) -> tuple[list, dict]:
+    cargo("build", "--quiet", "--release", "--example", "interop_player", folder=ROOT / "bindings" / "rust" / "ddpcache")
+    return [TARGET / "release" / "examples" / "interop_player"], {}
+
+
 # What starts the player of a language, and the environment variables that it needs; from a folder of its own.
 COMMANDS = {
     "C": lambda folder: ([PROGRAMS / "interop_c"], {}),
     "C++": lambda folder: ([PROGRAMS / "interop_cpp"], {}),
     "Python (SWIG)": lambda folder: ([sys.executable, FOLDER / "player.py"], {}),
     "Python (ctypes)": ctypes_command,
+    "Rust": rust_command,
 }
 
 
