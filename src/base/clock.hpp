@@ -15,8 +15,8 @@ inline int64_t now_ns() {
   return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
 }
 
-// How long ago a moment was that another process wrote. Of another time namespace or of a damaged word it may be any: one
-// that is still to come is 0 ago.
+// How long ago a moment was that another process wrote. Of another time namespace or of a damaged word it may be any:
+// one that is still to come is 0 ago.
 inline int64_t age_ns(int64_t now, int64_t moment) {
   int64_t age = 0;
   if (moment >= now) return 0;

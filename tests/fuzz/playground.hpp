@@ -1,5 +1,5 @@
-// Small real caches that are kept from input to input: damaged, used, and put back as they were by a copy of their bytes,
-// which is a thousand times as fast as to make them anew.
+// Small real caches that are kept from input to input: damaged, used, and put back as they were by a copy of their
+// bytes, which is a thousand times as fast as to make them anew.
 #pragma once
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-// A cache on a disk after the machine has stopped, with any damage in its words: recovery makes it sound, each sample is
-// then either what its checksum says or a miss, and what is free can be filled. One that was closed is believed.
+// A cache on a disk after the machine has stopped, with any damage in its words: recovery makes it sound, each sample
+// is then what its checksum says or a miss, and what is free can be filled. One that was closed is believed.
 #include "play.hpp"
 #include "trust.hpp"
 

@@ -1,4 +1,5 @@
-// Stands in for libFuzzer's main where there is none: runs a target once for each file named, or found in a folder named.
+// Stands in for libFuzzer's main where there is none: runs a target once for each file named, or found in a folder that
+// is named.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>

@@ -1,4 +1,4 @@
-// Damage to the words and bytes of a cache's file, one kind at a time: what the fuzzer does to a cache while it is used,
+// Damage to the words and bytes of a cache's file, one kind at a time: what the fuzzer does to a cache that is in use,
 // and what dc_cache_check is asked to find.
 #pragma once
 
