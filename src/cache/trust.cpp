@@ -188,7 +188,8 @@ class Recovery {
   // end.
   void sweep_step(uint32_t step) {
     const uint64_t word = segment_.step_word(step).load();
-    if (word == 0) return;
+    // Recovered, unless another program writes to the file meanwhile.
+    if (word == 0 || word > segment_.layout.classes.size()) return;
     const SizeClass &own = segment_.layout.classes[word - 1];
     const uint32_t slots = own.slots;
     clear(segment_.step_offset(step) + slots * sizeof(Word), segment_.step_offset(step) + own.first_offset);
