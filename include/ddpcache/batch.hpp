@@ -12,7 +12,7 @@
 #include "ddpcache/sample.hpp"
 
 namespace ddpcache {
-inline namespace cxx {
+inline namespace DDPCACHE_CXX {
 
 /// Where one array of every sample of a batch goes: memory of the caller's, and how it is shared out. See dc_gather.
 class Place {
@@ -38,16 +38,16 @@ class Place {
   dc_gather part_for(std::size_t samples) const {
     if (!offsets_) {
       if (samples == 0 ? room_ != 0 : room_ % samples != 0) {
-        throw Error(DC_ERROR_RANGE, std::to_string(room_) + " bytes cannot be shared out evenly among " +
-                                        std::to_string(samples) + " samples");
+        detail::raise(Error(DC_ERROR_RANGE, std::to_string(room_) + " bytes cannot be shared out evenly among " +
+                                                std::to_string(samples) + " samples"));
       }
       return {buffer_, nullptr, samples ? room_ / samples : 0, number_, 0};
     }
     if (offsets_->size() != samples + 1 || offsets_->back() < 0 ||
         static_cast<std::uint64_t>(offsets_->back()) > room_) {
-      throw Error(DC_ERROR_RANGE, std::to_string(samples) + " samples need one offset more, up to the " +
-                                      std::to_string(room_) + " bytes there are, and have " +
-                                      std::to_string(offsets_->size()));
+      detail::raise(Error(DC_ERROR_RANGE, std::to_string(samples) + " samples need one offset more, up to the " +
+                                              std::to_string(room_) + " bytes there are, and have " +
+                                              std::to_string(offsets_->size())));
     }
     return {buffer_, offsets_->data(), 0, number_, 0};
   }
@@ -67,7 +67,7 @@ struct Description {
   Array array;                ///< without data; all zero where the status is not DC_OK
 };
 
-}  // namespace cxx
+}  // namespace DDPCACHE_CXX
 }  // namespace ddpcache
 
 #endif

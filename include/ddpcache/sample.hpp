@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <cstring>
-#include <exception>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -14,7 +13,7 @@
 #include "ddpcache/error.hpp"
 
 namespace ddpcache {
-inline namespace cxx {
+inline namespace DDPCACHE_CXX {
 
 /// The DLPack type code and bits of an arithmetic C++ type.
 template <typename T>
@@ -33,8 +32,8 @@ template <typename T>
 dc_array describe(const std::vector<std::int64_t> &shape, const std::string &name = "") {
   dc_array array = {};
   if (shape.size() > DC_DIMENSIONS_MAX || name.size() >= sizeof array.name) {
-    throw Error(DC_ERROR_RANGE, "an array has at most 8 dimensions and a name of at most 55 bytes, not " +
-                                    std::to_string(shape.size()) + " and " + std::to_string(name.size()));
+    detail::raise(Error(DC_ERROR_RANGE, "an array has at most 8 dimensions and a name of at most 55 bytes, not " +
+                                            std::to_string(shape.size()) + " and " + std::to_string(name.size())));
   }
   for (std::size_t d = 0; d < shape.size(); ++d) array.shape[d] = shape[d];
   array.dimensions = static_cast<std::uint32_t>(shape.size());
@@ -76,9 +75,9 @@ class Array {
   template <typename T>
   Span<const T> values() const {
     if (array_.dtype_code != DType<T>::code || array_.dtype_bits != DType<T>::bits || array_.dtype_lanes != 1) {
-      throw Error(DC_ERROR_RECORD, "the array has DLPack type code " + std::to_string(array_.dtype_code) + " of " +
-                                       std::to_string(array_.dtype_bits) + " bits times " +
-                                       std::to_string(array_.dtype_lanes) + " lanes");
+      detail::raise(Error(DC_ERROR_RECORD, "the array has DLPack type code " + std::to_string(array_.dtype_code) +
+                                               " of " + std::to_string(array_.dtype_bits) + " bits times " +
+                                               std::to_string(array_.dtype_lanes) + " lanes"));
     }
     return {reinterpret_cast<const T *>(array_.data), bytes() / sizeof(T)};
   }
@@ -131,17 +130,27 @@ class Filling {
   /// Memory for one array of T. Throws Full where the cache has no room, Error where the sample is too large.
   template <typename T>
   T *allocate(const std::vector<std::int64_t> &shape) {
+    return try_allocate<T>(shape).value();
+  }
+  /// The same without throwing; DC_FULL is an error of it.
+  template <typename T>
+  Result<T *> try_allocate(const std::vector<std::int64_t> &shape) {
     dc_array array = describe<T>(shape);
-    allocate(&array, 1);
-    return reinterpret_cast<T *>(array.data);
+    dc_error error;
+    const std::int32_t status = try_allocate(&array, 1, "", &error);
+    return detail::result(status, error, reinterpret_cast<T *>(array.data));
   }
 
   /// Memory for several arrays, whose `data` it sets.
   void allocate(dc_array *arrays, std::size_t count, const std::string &structure = "") {
     dc_error error;
-    const std::int32_t status = dc_cache_fill_allocate(fill_, arrays, static_cast<std::uint32_t>(count),
-                                                       detail::text_or_null(structure), &error);
-    if (detail::check(status, error) == DC_FULL) throw Full();
+    if (detail::check(try_allocate(arrays, count, structure, &error), error) == DC_FULL) detail::raise(Full());
+  }
+  /// The same; the status, and optionally the sentence. See dc_cache_fill_allocate.
+  std::int32_t try_allocate(dc_array *arrays, std::size_t count, const std::string &structure = "",
+                            dc_error *error = nullptr) {
+    return dc_cache_fill_allocate(fill_, arrays, static_cast<std::uint32_t>(count), detail::text_or_null(structure),
+                                  error);
   }
 
  protected:
@@ -160,14 +169,16 @@ class Fill : public Filling {
   ~Fill() { dc_cache_fill_abort(fill_); }
 
   /// Publishes the sample. After Error DC_ERROR_LOST it is gone; after any other it can still be committed.
-  void commit() {
+  void commit() { detail::check(try_commit()); }
+  /// The same; the status. See dc_cache_fill_commit.
+  std::int32_t try_commit() {
     const std::int32_t status = dc_cache_fill_commit(fill_);
     if (status == DC_OK || status == DC_ERROR_LOST) fill_ = nullptr;
-    detail::check(status);
+    return status;
   }
 };
 
-}  // namespace cxx
+}  // namespace DDPCACHE_CXX
 }  // namespace ddpcache
 
 #endif

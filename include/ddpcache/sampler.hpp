@@ -3,7 +3,9 @@
 #define DDPCACHE_SAMPLER_HPP
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,7 +15,16 @@
 #include "ddpcache/sampler.h"
 
 namespace ddpcache {
-inline namespace cxx {
+inline namespace DDPCACHE_CXX {
+
+/// Where this process stands, by its launcher's variables; see dc_topology_detect.
+inline Result<dc_topology> detect_topology() {
+  dc_topology topology = {};
+  topology.struct_size = sizeof topology;
+  dc_error error;
+  const std::int32_t status = dc_topology_detect(&topology, &error);
+  return detail::result(status, error, topology);
+}
 
 /// dc_sampler_options with its defaults set.
 struct SamplerOptions : dc_sampler_options {
@@ -24,10 +35,7 @@ struct SamplerOptions : dc_sampler_options {
 
   /// Takes node and rank from the launcher's variables; see dc_topology_detect.
   SamplerOptions &detect_topology() {
-    dc_topology topology = {};
-    topology.struct_size = sizeof topology;
-    dc_error error;
-    detail::check(dc_topology_detect(&topology, &error), error);
+    const dc_topology topology = ddpcache::detect_topology().value();
     node = topology.node;
     nodes = topology.nodes;
     local_rank = topology.local_rank;
@@ -36,12 +44,62 @@ struct SamplerOptions : dc_sampler_options {
   }
 };
 
+/// Where an epoch deals an index.
+struct Position {
+  std::uint32_t rank;  ///< node * local_size + local_rank
+  std::int64_t position;
+};
+
 /// The sampler of one rank.
 class Sampler {
  public:
-  explicit Sampler(const SamplerOptions &options) {
+  /// Goes through the rank's epoch from its beginning, a block of indices at a time.
+  ///
+  /// It does not move the position of next(). Valid until the sampler changes epoch or ends.
+  class Iterator {
+   public:
+    using iterator_category = std::input_iterator_tag;
+    using value_type = std::int64_t;
+    using difference_type = std::ptrdiff_t;
+    using pointer = const std::int64_t *;
+    using reference = std::int64_t;
+
+    Iterator(const Sampler &sampler, std::int64_t position, std::int64_t size)
+        : sampler_(&sampler), position_(position), size_(size) {
+      fetch();
+    }
+    std::int64_t operator*() const noexcept { return block_[static_cast<std::size_t>(position_ % block_size)]; }
+    Iterator &operator++() {
+      if (++position_ % block_size == 0) fetch();
+      return *this;
+    }
+    Iterator operator++(int) {
+      Iterator before = *this;
+      ++*this;
+      return before;
+    }
+    bool operator==(const Iterator &other) const noexcept { return position_ == other.position_; }
+    bool operator!=(const Iterator &other) const noexcept { return position_ != other.position_; }
+
+   private:
+    static constexpr std::int64_t block_size = 512;
+    void fetch() {
+      if (position_ < size_) block_ = sampler_->read(position_, std::min(block_size, size_ - position_));
+    }
+
+    const Sampler *sampler_;
+    std::int64_t position_;
+    std::int64_t size_;
+    std::vector<std::int64_t> block_;
+  };
+
+  explicit Sampler(const SamplerOptions &options) : Sampler(try_open(options).value()) {}
+  /// The same without throwing.
+  static Result<Sampler> try_open(const SamplerOptions &options) {
+    Sampler sampler;
     dc_error error;
-    detail::check(dc_sampler_open(&options, &sampler_, &error), error);
+    const std::int32_t status = dc_sampler_open(&options, &sampler.sampler_, &error);
+    return detail::result(status, error, std::move(sampler));
   }
   Sampler(Sampler &&other) noexcept : sampler_(std::exchange(other.sampler_, nullptr)) {}
   Sampler &operator=(Sampler &&other) noexcept {
@@ -73,6 +131,33 @@ class Sampler {
     std::int64_t index = 0;
     if (detail::check(dc_sampler_next(sampler_, &index)) == DC_END) return std::nullopt;
     return index;
+  }
+  /// All of the rank's indices of this epoch: `for (std::int64_t index : sampler)`.
+  Iterator begin() const { return Iterator(*this, 0, size()); }
+  Iterator end() const { return Iterator(*this, size(), 0); }
+  /// The position that next() reads next.
+  std::int64_t tell() const {
+    std::int64_t position = 0;
+    detail::check(dc_sampler_tell(sampler_, nullptr, &position));
+    return position;
+  }
+  std::int64_t epoch() const {
+    std::int64_t epoch = 0;
+    detail::check(dc_sampler_tell(sampler_, &epoch, nullptr));
+    return epoch;
+  }
+  /// Sets the position of next().
+  void seek(std::int64_t position) {
+    dc_error error;
+    detail::check(dc_sampler_seek(sampler_, position, &error), error);
+  }
+  /// The first place of an index in this epoch; nothing where it is not dealt.
+  std::optional<Position> find(std::int64_t index) const {
+    Position found = {};
+    dc_error error;
+    const std::int32_t status = dc_sampler_find(sampler_, index, &found.rank, &found.position, &error);
+    if (detail::check(status, error) == DC_END) return std::nullopt;
+    return found;
   }
   /// `count` indices from `position` on.
   std::vector<std::int64_t> read(std::int64_t position, std::int64_t count) const {
@@ -108,14 +193,19 @@ class Sampler {
   /// Goes on where a saved epoch was stopped, under this layout; see dc_sampler_state_load.
   void load_state(const std::vector<std::uint8_t> &state) {
     dc_error error;
-    detail::check(dc_sampler_state_load(sampler_, state.data(), state.size(), &error), error);
+    detail::check(try_load_state(state, &error), error);
+  }
+  /// The same; the status, and optionally the sentence.
+  std::int32_t try_load_state(const std::vector<std::uint8_t> &state, dc_error *error = nullptr) {
+    return dc_sampler_state_load(sampler_, state.data(), state.size(), error);
   }
 
  private:
+  Sampler() = default;
   dc_sampler *sampler_ = nullptr;
 };
 
-}  // namespace cxx
+}  // namespace DDPCACHE_CXX
 }  // namespace ddpcache
 
 #endif

@@ -10,6 +10,9 @@ from project import HEADERS, INCLUDE, WARNINGS, interface, run
 COMPILERS = {"c11": ["cc", "-std=c11"], "c++17": ["c++", "-std=c++17"], "c++20": ["c++", "-std=c++20"]}
 if shutil.which("clang"):
     COMPILERS |= {"clang c11": ["clang", "-std=c11"], "clang c++17": ["clang++", "-std=c++17"]}
+COMPILERS |= {
+    f"{name} without exceptions": [*command, "-fno-exceptions"] for name, command in COMPILERS.items() if "c++" in name
+}
 
 
 CPP_HEADERS = sorted(INCLUDE.glob("ddpcache/*.hpp"))

@@ -28,7 +28,9 @@ def ctypes_command(folder: Path) -> tuple[list, dict]:
 
 
 def rust_command(_: Path) -> tuple[list, dict]:
-    cargo("build", "--quiet", "--release", "--example", "interop_player", folder=ROOT / "bindings" / "rust" / "ddpcache")
+    cargo(
+        "build", "--quiet", "--release", "--example", "interop_player", folder=ROOT / "bindings" / "rust" / "ddpcache"
+    )
     return [TARGET / "release" / "examples" / "interop_player"], {}
 
 

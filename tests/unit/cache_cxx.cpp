@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -272,6 +273,56 @@ TEST_F(CxxCache, GathersSeveralArraysAndDescribesThemFirst) {
   EXPECT_EQ(error_of([&] { cache_.gather({2}, {}); }).status(), DC_ERROR_RANGE);
 }
 
+TEST_F(CxxCache, CopiesOneSampleAndSaysWhatIsThere) {
+  for (std::int64_t index : {1, 9}) cache_.load(index, write_four);
+  std::vector<float> values(4);
+  auto *bytes = reinterpret_cast<std::uint8_t *>(values.data());
+  EXPECT_EQ(cache_.read(9, bytes, 16), std::optional<std::uint64_t>(16));
+  EXPECT_EQ(values, (std::vector<float>{36, 37, 38, 39}));
+  EXPECT_FALSE(cache_.read(2, bytes, 16));
+  EXPECT_EQ(error_of([&] { cache_.read(9, bytes, 15); }).status(), DC_ERROR_BUFFER);
+  EXPECT_EQ(cache_.residency(0, 10), (std::vector<std::uint8_t>{0b10, 0b10}));
+  EXPECT_EQ(cache_.residency(9, 1), std::vector<std::uint8_t>{1});
+  EXPECT_TRUE(cache_.residency(kLength, 0).empty());
+  EXPECT_EQ(error_of([&] { cache_.residency(0, -1); }).status(), DC_ERROR_RANGE);
+  EXPECT_EQ(cache_.structure(9), std::optional<std::string>(""));
+  EXPECT_FALSE(cache_.structure(2));
+  cache_.load(3, [](ddpcache::Filling &filling, std::int64_t) {
+    dc_array array = ddpcache::describe<float>({1});
+    filling.allocate(&array, 1, "{\"a\": [0]}");
+    *reinterpret_cast<float *>(array.data) = 0;
+  });
+  EXPECT_EQ(cache_.structure(3), std::optional<std::string>("{\"a\": [0]}"));
+}
+
+TEST_F(CxxCache, ALoaderMayFailByFalse) {
+  const auto refuses = [](ddpcache::Filling &filling, std::int64_t) {
+    filling.allocate<float>({2, 2});
+    return false;
+  };
+  EXPECT_EQ(error_of([&] { cache_.load(7, refuses); }).status(), DC_ERROR_LOADER);
+  EXPECT_EQ(cache_.try_load(7, refuses).status(), DC_ERROR_LOADER);
+  EXPECT_FALSE(cache_.contains(7));
+  EXPECT_TRUE(has_four(*cache_.try_load(7, write_four), 7));
+}
+
+TEST(CxxCaches, AreListedEstimatedAndCollected) {
+  const CacheName name;
+  const ddpcache::Estimate estimate = ddpcache::Cache::estimate(small(), 64 << 10);
+  EXPECT_GE(estimate.capacity_bytes, static_cast<std::uint64_t>(kLength) * (64 << 10));
+  EXPECT_GE(estimate.total_bytes, static_cast<std::uint64_t>(kLength) * (64 << 10));
+  const auto listed = [&] {
+    const std::vector<std::string> names = ddpcache::Cache::list();
+    EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
+    return std::count(names.begin(), names.end(), name.c_str());
+  };
+  EXPECT_EQ(listed(), 0);
+  const ddpcache::Cache cache(name.c_str(), "", small());
+  EXPECT_EQ(listed(), 1);
+  EXPECT_GE(ddpcache::Cache::gc(), 0);
+  EXPECT_EQ(listed(), 1);
+}
+
 TEST_F(CxxCache, ABatchThatCannotBeReadAtAllIsAnError) {
   cache_.load(1, write_four);
   std::vector<std::uint8_t> buffer(16, 0xEE);
@@ -358,7 +409,8 @@ TEST(CxxCacheLife, SamplesOfADroppableCacheAreRemoved) {
   EXPECT_TRUE(cache.remove(0));
   EXPECT_FALSE(cache.remove(0));
   EXPECT_FALSE(cache.contains(0));
-  EXPECT_EQ(cache.clear(), 4);
+  EXPECT_EQ(cache.remove(std::vector<std::int64_t>{0, 1, 1, 77}), 1);
+  EXPECT_EQ(cache.clear(), 3);
   EXPECT_EQ(cache.stats().resident, 0u);
   EXPECT_EQ(cache.stats().removed, 5u);
   EXPECT_TRUE(has_four(looked_at, 0));

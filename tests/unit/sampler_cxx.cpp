@@ -37,6 +37,45 @@ TEST(CxxSampler, AnEpochIsFinishedUnderAnotherLayout) {
   EXPECT_EQ(seen.size(), 600u);
 }
 
+TEST(CxxSampler, IsGoneThroughFromTheBeginningWithoutMovingNext) {
+  for (std::int64_t length : {0, 1, 511, 512, 513, 5000}) {
+    ddpcache::Sampler sampler{ddpcache::SamplerOptions(length)};
+    sampler.set_epoch(3);
+    if (length) sampler.next();
+    const std::vector<std::int64_t> wanted = sampler.read(0, sampler.size());
+    std::vector<std::int64_t> found;
+    for (std::int64_t index : sampler) found.push_back(index);
+    EXPECT_EQ(found, wanted);
+    EXPECT_EQ(std::vector<std::int64_t>(sampler.begin(), sampler.end()), wanted);
+    EXPECT_EQ(sampler.tell(), length ? 1 : 0);
+  }
+}
+
+TEST(CxxSampler, SeeksTellsAndFinds) {
+  ddpcache::Sampler sampler(laid_out(3, 1, 2, 1));
+  sampler.set_epoch(2);
+  sampler.seek(40);
+  EXPECT_EQ(sampler.tell(), 40);
+  EXPECT_EQ(sampler.epoch(), 2);
+  const std::optional<std::int64_t> index = sampler.next();
+  ASSERT_TRUE(index);
+  EXPECT_EQ(sampler.tell(), 41);
+  const std::optional<ddpcache::Position> found = sampler.find(*index);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->rank, 3u);
+  EXPECT_EQ(found->position, 40);
+  sampler.seek(sampler.size());
+  EXPECT_FALSE(sampler.next());
+  EXPECT_THROW(sampler.seek(sampler.size() + 1), ddpcache::Error);
+  ddpcache::SamplerOptions dropping(3);
+  dropping.tail = DC_TAIL_DROP;
+  dropping.local_size = 2;
+  ddpcache::Sampler two(dropping);
+  int dealt = 0;
+  for (std::int64_t i = 0; i < 3; ++i) dealt += two.find(i).has_value();
+  EXPECT_EQ(dealt, 2);
+}
+
 TEST(CxxSampler, KeepsItsShardOfThisEpochAndTheLast) {
   ddpcache::Sampler sampler(laid_out(3, 1, 1, 0));
   const std::vector<std::int64_t> first = sampler.shard(0, sampler.shard_size());
