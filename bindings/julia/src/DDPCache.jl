@@ -23,9 +23,9 @@ using .Raw: Raw
 using Serialization: Serialization, AbstractSerializer
 
 export Cache, CachedData, CacheArray, DDPCacheError, DType, Fill, FillArray, ShardedSampler, Topology
-export allocate!, bfloat16, cache_names, check, dtype, estimate, find, gather, gather!, gc_caches, info, intern
+export allocate!, bfloat16, cache_names, check, describe, dtype, estimate, find, gather, gather!, gc_caches, info, intern
 export keeps, load!, load_state!, lookup, populate!, real_size, release, remove!, residency, restore, rowmajor, save
-export save_state, saved_info, seek!, set_epoch!, shard, stats, structure, topology, typed, unlink, withsample
+export save_state, saved_info, set_epoch!, shard, stats, structure, topology, typed, unlink, withsample
 
 include("structs.jl")
 include("errors.jl")

@@ -60,17 +60,17 @@ function julia_type(stored::DType)
     return NTuple{bytes, UInt8}
 end
 
+struct Typed{A <: AbstractArray}
+    array::A
+    dtype::DType
+end
+
 """
     typed(array, dtype)
 
 An array to be stored under a type that Julia does not have, such as `typed(bits, DType(4, 16))`, which is
 [`bfloat16`](@ref)`(bits)`. The sizes of the elements must be the same.
 """
-struct Typed{A <: AbstractArray}
-    array::A
-    dtype::DType
-end
-
 function typed(array::AbstractArray, stored::DType)
     bits = Int(stored.bits) * stored.lanes
     isbitstype(eltype(array)) && 8 * sizeof(eltype(array)) == bits ||

@@ -86,25 +86,31 @@ has_allocated(fill::Fill) = fill.arrays !== nothing
     allocate!(fill, (image = (UInt8, (3, 32, 32)), label = (Int64, ()), ...))
 
 Memory for the sample of a fill: one array, or a tuple or named tuple of several. It is not initialised, and all of it
-must be written before the loader returns. Once for each fill. A [`DType`](@ref) may stand for T.
+must be written before the loader returns. Once for each fill. A [`DType`](@ref) may stand for T; a tuple may have a
+third part, the name of its array; `structure` is JSON for other languages, see docs/format.md.
 
 Where the cache has no room, it is memory of this process, and the sample will be the caller's alone.
 """
-allocate!(fill::Fill, T::Union{Type, DType}, size::Integer...) = allocate_parts(fill, [(T, size, "")], only)
-allocate!(fill::Fill, T::Union{Type, DType}, size::Dims) = allocate!(fill, T, size...)
-allocate!(fill::Fill, parts::Tuple...) = allocate_parts(fill, [(part[1], part[2], "") for part in parts], Tuple)
-function allocate!(fill::Fill, parts::NamedTuple{names}) where {names}
+function allocate!(fill::Fill, T::Union{Type, DType}, size::Integer...; structure = nothing)
+    return allocate_parts(fill, [(T, size, "")], only, structure)
+end
+allocate!(fill::Fill, T::Union{Type, DType}, size::Dims; options...) = allocate!(fill, T, size...; options...)
+function allocate!(fill::Fill, parts::Tuple...; structure = nothing)
+    wanted = [(part[1], part[2], length(part) > 2 ? checked_name(String(part[3])) : "") for part in parts]
+    return allocate_parts(fill, wanted, Tuple, structure)
+end
+function allocate!(fill::Fill, parts::NamedTuple{names}; structure = nothing) where {names}
     wanted = [(part[1], part[2], checked_name(String(name))) for (name, part) in pairs(parts)]
-    return allocate_parts(fill, wanted, arrays -> NamedTuple{names}(Tuple(arrays)))
+    return allocate_parts(fill, wanted, arrays -> NamedTuple{names}(Tuple(arrays)), structure)
 end
 
-function allocate_parts(fill::Fill, parts::Vector, nested)
+function allocate_parts(fill::Fill, parts::Vector, nested, structure)
     isopen(fill) || throw(DDPCacheError(Raw.DC_ERROR_STATE, "the loader of this fill has returned"))
     has_allocated(fill) && throw(DDPCacheError(Raw.DC_ERROR_STATE, "this fill has its memory already"))
     types = DType[T isa DType ? T : dtype(T) for (T, _, _) in parts]
     sizes = Dims[Dims(size) for (_, size, _) in parts]
     arrays = described(types, sizes, String[name for (_, _, name) in parts])
-    allocate_raw!(fill, arrays)
+    allocate_raw!(fill, arrays, structure)
     fill.arrays = nested(map(eachindex(parts)) do at
         T, N = element_type(parts[at][1]), length(sizes[at])
         fill.is_private ? Array{T, N}(undef, sizes[at]) :
@@ -114,10 +120,10 @@ function allocate_parts(fill::Fill, parts::Vector, nested)
 end
 
 "Asks C for memory, after which the fill is private where there is none."
-function allocate_raw!(fill::Fill, arrays::Vector{Raw.dc_array})
+function allocate_raw!(fill::Fill, arrays::Vector{Raw.dc_array}, structure)
     fill.is_private && return nothing
     reasons = no_error()
-    status = Raw.dc_cache_fill_allocate(fill.handle, arrays, length(arrays), C_NULL, reasons)
+    status = Raw.dc_cache_fill_allocate(fill.handle, arrays, length(arrays), pointer_or_null(structure), reasons)
     checked(status, reasons)
     fill.is_private = status == Raw.DC_FULL
     return nothing
@@ -132,7 +138,7 @@ function store!(fill::Fill, sample)
     fill.is_private && return false
     sizes = Dims[size(part.values) for part in parts]
     arrays = described(DType[part.dtype for part in parts], sizes, String[part.name for part in parts])
-    allocate_raw!(fill, arrays)
+    allocate_raw!(fill, arrays, nothing)
     fill.is_private && return false
     for at in eachindex(parts)
         copy_in!(fill, data_of(arrays, at), parts[at].values)

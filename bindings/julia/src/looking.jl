@@ -178,6 +178,28 @@ function structure(cache::Cache, i)
     return bytes[] == 0 ? nothing : String(buffer[1:bytes[]])
 end
 
+"""
+    describe(cache, i)
+
+What the arrays of sample i are: a vector of named tuples (name, dtype, size), sizes in Julia's order. A `KeyError`
+where the sample is not there.
+"""
+function describe(cache::Cache, i)
+    pin = look(cache, index_of(cache, i))
+    pin === nothing && throw_missing(i)
+    found = Ref{Raw.dc_array}()
+    described = map(1:Int(pin.view.array_count)) do number
+        describe_array!(found, pin, number - 1)
+        GC.@preserve found begin
+            name = text_field(address(found), Raw.dc_array, :name)
+            array = array_of(pin, address(found))
+            (name = name, dtype = dtype(array), size = size(array))
+        end
+    end
+    Raw.dc_cache_view_release(pin)
+    return described
+end
+
 # ---- Removing. ----
 
 """

@@ -13,8 +13,18 @@
         @test cache[1].image == sample.image
         cache[5] = Tuple(1:64)
         @test map(x -> x[], cache[5]) == Tuple(1:64)
-        @test thrown(() -> cache[6] = Tuple(1:65)) isa DDPCacheError
+        @test thrown(() -> cache[7] = Tuple(1:65)) isa DDPCacheError
         @test structure(cache, 1) === nothing
+        @test describe(cache, 1) == [
+            (name = "image", dtype = DType(1, 8), size = (3, 4)), (name = "label", dtype = DType(0, 64), size = ()),
+        ]
+        load!(cache, 6) do fill
+            parts = allocate!(fill, (Int8, (2,), "one"), (Int8, (1,)); structure = "{\"own\": 1}")
+            foreach(part -> part .= 1, parts)
+        end
+        @test cache[6] == ([1, 1], [1]) && structure(cache, 6) == "{\"own\": 1}"
+        @test [part.name for part in describe(cache, 6)] == ["one", ""]
+        @test_throws KeyError describe(cache, 9)
         @test_throws KeyError structure(cache, 9)
     end
 end

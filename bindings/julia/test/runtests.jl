@@ -7,6 +7,7 @@ include("support.jl")
 
 const FILES = [
     "arrays", "dtypes", "cache", "loading", "memory", "batches", "keys", "saving", "sampler", "data",
+    "threads", "processes", "package",
 ]
 
 chosen = isempty(ARGS) ? FILES : ARGS
