@@ -1,6 +1,6 @@
 // The hunt for torn reads: fillers and droppers, threads and processes, use a few extents again and again flat out,
-// while readers copy samples and others hold views of them. Every 8 bytes of a sample say which index it is, in which of
-// all fills it was written and where they lie, so that any byte of another sample, or of an unfinished one, shows.
+// while readers copy samples and others hold views of them. Every 8 bytes of a sample say which index it is, in which
+// of all fills it was written and where they lie, so that any byte of another sample, or of an unfinished one, shows.
 //
 //   torn_reads [--seconds N] [--readers N] [--pinners N] [--fillers N] [--droppers N] [--extents N] [--bytes N]
 //              [--seed N]
