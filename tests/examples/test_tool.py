@@ -132,7 +132,8 @@ def test_check_says_which_sample_was_damaged(name):
             file.write(b"\3")
         status, sentence = refused("check", name)
         assert status == 1
-        assert re.search(r"entry 2 .*checksum [0-9a-f]{16}, whose bytes have [0-9a-f]{16}$", sentence.strip()), sentence
+        wanted = r"entry 2 .*checksum [0-9a-f]{16}, whose bytes have [0-9a-f]{16} \(bytes \d+ to \d+\)$"
+        assert re.search(wanted, sentence.strip()), sentence
         with cache_file(name).open("r+b") as file:
             file.seek(place + 1000)
             file.write(b"\2")
