@@ -95,7 +95,7 @@ pub struct Stats {
     pub takeovers: u64,
     /// Bytes stored, array data only.
     pub bytes_filled: u64,
-    /// Bytes copied out by batches.
+    /// Bytes copied out by C's read, and by batches.
     pub bytes_copied: u64,
     /// Samples in the cache now, as counted; the same in both scopes.
     pub resident: u64,
