@@ -5,8 +5,10 @@ import pytest
 from project import ROOT, build_program, run
 from rust import build_examples
 
-COMPILED = sorted(path for folder in ("c", "cpp") for path in (ROOT / "examples" / folder).glob(f"*.{folder}"))
+COMPILED = sorted(path for folder in ("c", "cpp") for path in (ROOT / "examples" / folder).glob(f"hello_*.{folder}"))
 NAMES = sorted({path.stem for path in COMPILED})
+EXAMPLES = [*NAMES, "train"]
+SUFFIXES = {"c": "c", "cpp": "cpp", "python": "py", "rust": "rs"}
 
 
 @pytest.fixture(scope="module", params=NAMES)
@@ -25,9 +27,18 @@ def outputs(request, tmp_path_factory):
     return found
 
 
-def test_example_exists_in_compiled_languages_and_prints(outputs):
-    assert {"c", "cpp", "rust"} <= outputs.keys()
+def test_example_exists_in_every_language_and_prints(outputs):
+    assert outputs.keys() == SUFFIXES.keys()
     assert all(text.strip() for text in outputs.values())
+
+
+def test_every_language_has_the_same_examples_and_the_readme_names_them():
+    readme = (ROOT / "examples" / "README.md").read_text()
+    for language, suffix in SUFFIXES.items():
+        for name in EXAMPLES:
+            path = f"{language}/{name}.{suffix}"
+            assert (ROOT / "examples" / path).exists()
+            assert f"]({path})" in readme
 
 
 def test_example_prints_the_same_in_every_language(outputs):

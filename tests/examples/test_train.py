@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from project import ROOT, run
+from project import ROOT, build_program, run
 from rust import build_examples
 
 DIGITS = 1797
@@ -21,10 +21,23 @@ def file(tmp_path_factory):
     return file
 
 
+def built(language, folder):
+    source = ROOT / "examples" / language / f"train.{language}"
+    return [build_program(source, folder / language, "-pthread", "-lm")]
+
+
 # What starts `train` of a language; its arguments follow.
-@pytest.fixture(scope="module", params=["rust"])
-def train(request):
-    return {"rust": lambda: [build_examples() / "train"]}[request.param]()
+TRAIN = {
+    "c": lambda folder: built("c", folder),
+    "cpp": lambda folder: built("cpp", folder),
+    "python": lambda _: [sys.executable, ROOT / "examples" / "python" / "train.py"],
+    "rust": lambda _: [build_examples() / "train"],
+}
+
+
+@pytest.fixture(scope="module", params=TRAIN)
+def train(request, tmp_path_factory):
+    return TRAIN[request.param](tmp_path_factory.mktemp("train"))
 
 
 @pytest.fixture
