@@ -34,12 +34,20 @@ def rust_command(_: Path) -> tuple[list, dict]:
     return [TARGET / "release" / "examples" / "interop_player"], {}
 
 
+def julia_command(_: Path) -> tuple[list, dict]:
+    julia, project = ROOT / "build" / "julia" / "bin" / "julia", ROOT / "bindings" / "julia"
+    environment = {"DDPCACHE_LIBRARY": str(INSTALL / "lib" / "libddpcache.so.1")}
+    # Unoptimised: nearly all of its time goes into compiling code for each type and number of dimensions.
+    return [julia, "-O0", "--startup-file=no", f"--project={project}", FOLDER / "player.jl"], environment
+
+
 # What starts the player of a language, and the environment variables that it needs; from a folder of its own.
 COMMANDS = {
     "C": lambda folder: ([PROGRAMS / "interop_c"], {}),
     "C++": lambda folder: ([PROGRAMS / "interop_cpp"], {}),
     "Python (SWIG)": lambda folder: ([sys.executable, FOLDER / "player.py"], {}),
     "Python (ctypes)": ctypes_command,
+    "Julia": julia_command,
     "Rust": rust_command,
 }
 
