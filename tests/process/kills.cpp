@@ -2,15 +2,15 @@
 // many samples fit as in a fresh cache, and the check finds nothing.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
-#include <fstream>
-#include <regex>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "../support/caches.hpp"
+#include "../support/source_names.hpp"
 #include "actors.hpp"
 #include "ddpcache/saving.h"
 
@@ -197,7 +197,9 @@ void Kill::play_save(Actor &victim) {
 }
 
 INSTANTIATE_TEST_SUITE_P(At, Kill, ::testing::ValuesIn(points_here()), [](const auto &point) {
-  return std::regex_replace(std::string(point.param.name), std::regex("-"), "_");
+  std::string name = point.param.name;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
 });
 
 TEST_P(Kill, LeavesAsMuchRoomAsAFreshCacheHas) {
@@ -218,24 +220,16 @@ TEST_P(Kill, LeavesAsMuchRoomAsAFreshCacheHas) {
 
 // A point that nobody kills at would be one that nobody knows of.
 TEST(KillPoints, AreAllOnTheList) {
-  std::set<std::string> listed, there;
+  std::set<std::string> listed;
   const std::filesystem::path root = DDPCACHE_ROOT;
   for (const Point &point : kPoints) {
     listed.insert(point.name);
     if (!point.where) continue;
-    std::ifstream stream(root / "tests/process" / point.where);
-    const std::string text((std::istreambuf_iterator<char>(stream)), {});
+    const std::string text = text_of_file(root / "tests/process" / point.where);
     EXPECT_NE(text.find('"' + std::string(point.name)), std::string::npos) << point.name << " in " << point.where;
   }
-  // Some points are named where their function is called.
-  const std::regex use("(?:DC_FAULT_POINT\\(|leave\\([^;]*)\"([a-z-]+)\"\\)");
-  for (const auto &file : std::filesystem::recursive_directory_iterator(root / "src")) {
-    if (!file.is_regular_file()) continue;
-    std::ifstream stream(file.path());
-    const std::string text((std::istreambuf_iterator<char>(stream)), {});
-    for (std::sregex_iterator found(text.begin(), text.end(), use), end; found != end; ++found)
-      there.insert((*found)[1]);
-  }
+  std::set<std::string> there = names_behind("DC_FAULT_POINT(\"", root / "src");
+  there.merge(names_behind("leave(EntryWord", root / "src"));  // which names its point where it is called
   EXPECT_EQ(listed, there);
 }
 

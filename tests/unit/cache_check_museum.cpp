@@ -4,8 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstring>
 #include <filesystem>
-#include <regex>
 
 #include "record.hpp"
 
@@ -159,14 +160,16 @@ void Museum::restore(uint64_t touched_offset, uint64_t touched_bytes) {
 }
 
 bool Finding::names(uint64_t offset) const {
-  static const std::regex place("bytes? ([0-9]+)(?:(,| and| to) ([0-9]+))?");
-  for (std::sregex_iterator found(text.begin(), text.end(), place), end; found != end; ++found) {
-    const uint64_t first = std::stoull((*found)[1]);
-    const auto is_at = [&](uint64_t byte) { return offset / 8 == byte / 8 || (offset >= byte && offset < byte + 8); };
-    if (is_at(first)) return true;
-    if (!(*found)[3].matched) continue;
-    const uint64_t second = std::stoull((*found)[3]);
-    if ((*found)[2] == " to" ? first <= offset && offset <= second : is_at(second)) return true;
+  const auto is_at = [&](uint64_t byte) { return offset / 8 == byte / 8 || (offset >= byte && offset < byte + 8); };
+  for (size_t at = text.find("byte"); at != std::string::npos; at = text.find("byte", at + 1)) {
+    // "byte N", "bytes N and M", or "bytes N to M".
+    unsigned long long first = 0, second = 0;
+    char word[4] = "";
+    const char *numbers = text.c_str() + at + (text[at + 4] == 's' ? 5 : 4);
+    const int found = std::sscanf(numbers, " %llu %3s %llu", &first, word, &second);
+    if (found >= 1 && is_at(first)) return true;
+    if (found < 3) continue;
+    if (std::strcmp(word, "to") == 0 ? first <= offset && offset <= second : is_at(second)) return true;
   }
   return false;
 }
