@@ -56,7 +56,7 @@ def table(comparisons: list[dict]) -> list[str]:
     for comparison in comparisons:
         judged, peer = comparison["judged"], comparison["peer_values"]
         unit = comparison["unit"]
-        suffix = "×" if peer else ""
+        suffix = "×" if peer and judged["kind"] != "value" else ""
         cells = [
             comparison["row"],
             f"{short(comparison['ddpcache']['median'])} {unit}",
