@@ -205,6 +205,44 @@ class Sampler {
   dc_sampler *sampler_ = nullptr;
 };
 
+/// The keyed bijection of 0..length-1 by itself; see dc_permutation_open.
+class Permutation {
+ public:
+  explicit Permutation(std::int64_t length, std::uint64_t seed = 0, std::int64_t epoch = 0, std::uint32_t window = 0,
+                       dc_purpose purpose = DC_PURPOSE_USER) {
+    dc_error error;
+    detail::check(dc_permutation_open(length, seed, epoch, window, purpose, &permutation_, &error), error);
+  }
+  Permutation(Permutation &&other) noexcept : permutation_(std::exchange(other.permutation_, nullptr)) {}
+  Permutation &operator=(Permutation &&other) noexcept {
+    std::swap(permutation_, other.permutation_);
+    return *this;
+  }
+  ~Permutation() { dc_permutation_close(permutation_); }
+
+  /// The index at a position.
+  std::int64_t at(std::int64_t position) const {
+    std::int64_t index = 0;
+    detail::check(dc_permutation_at(permutation_, position, &index));
+    return index;
+  }
+  /// The position of an index.
+  std::int64_t inverse(std::int64_t index) const {
+    std::int64_t position = 0;
+    detail::check(dc_permutation_inverse(permutation_, index, &position));
+    return position;
+  }
+  /// `count` indices from `position` on.
+  std::vector<std::int64_t> read(std::int64_t position, std::int64_t count) const {
+    std::vector<std::int64_t> indices(static_cast<std::size_t>(std::max<std::int64_t>(count, 0)));
+    detail::check(dc_permutation_batch(permutation_, position, indices.data(), count));
+    return indices;
+  }
+
+ private:
+  dc_permutation *permutation_ = nullptr;
+};
+
 }  // namespace DDPCACHE_CXX
 }  // namespace ddpcache
 

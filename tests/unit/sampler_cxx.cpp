@@ -101,4 +101,21 @@ TEST(CxxSampler, ErrorsCarryTheirSentence) {
   }
 }
 
+TEST(CxxPermutation, TakesEachIndexToOnePositionAndBack) {
+  const ddpcache::Permutation permutation(5000, 7, 2);
+  const std::vector<std::int64_t> all = permutation.read(0, 5000);
+  EXPECT_EQ(std::set<std::int64_t>(all.begin(), all.end()).size(), 5000u);
+  for (std::int64_t position : {0, 1, 4999}) {
+    const std::int64_t index = permutation.at(position);
+    EXPECT_EQ(index, all[static_cast<std::size_t>(position)]);
+    EXPECT_EQ(permutation.inverse(index), position);
+  }
+  EXPECT_NE(ddpcache::Permutation(5000, 7, 3).read(0, 5000), all);
+  EXPECT_EQ(ddpcache::Permutation(5000, 7, 2).read(0, 5000), all);
+  EXPECT_THROW(permutation.at(5000), ddpcache::Error);
+  EXPECT_THROW(permutation.inverse(-1), ddpcache::Error);
+  EXPECT_THROW(permutation.read(4000, 1001), ddpcache::Error);
+  EXPECT_THROW(ddpcache::Permutation(-1), ddpcache::Error);
+}
+
 }  // namespace
