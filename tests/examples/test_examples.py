@@ -2,13 +2,14 @@
 the same as its namesakes in the other languages."""
 
 import pytest
+from julia import julia_example
 from project import ROOT, build_program, run
 from rust import build_examples
 
 COMPILED = sorted(path for folder in ("c", "cpp") for path in (ROOT / "examples" / folder).glob(f"hello_*.{folder}"))
 NAMES = sorted({path.stem for path in COMPILED})
 EXAMPLES = [*NAMES, "train"]
-SUFFIXES = {"c": "c", "cpp": "cpp", "python": "py", "rust": "rs"}
+SUFFIXES = {"c": "c", "cpp": "cpp", "julia": "jl", "python": "py", "rust": "rs"}
 
 
 @pytest.fixture(scope="module", params=NAMES)
@@ -21,6 +22,7 @@ def outputs(request, tmp_path_factory):
             found[source.suffix[1:]] = run(program, cwd=folder, timeout=120)
     if (ROOT / "examples" / "rust" / f"{request.param}.rs").exists():
         found["rust"] = run(build_examples() / request.param, cwd=folder, timeout=120)
+    found["julia"] = run(*julia_example(request.param), cwd=folder, timeout=120)
     script = ROOT / "examples" / "python" / f"{request.param}.py"
     if script.exists():
         found["python"] = run(ROOT / "build" / "venv" / "bin" / "python", script, cwd=folder, timeout=120)

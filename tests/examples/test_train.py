@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from julia import julia_example
 from project import ROOT, build_program, run
 from rust import build_examples
 
@@ -30,6 +31,7 @@ def built(language, folder):
 TRAIN = {
     "c": lambda folder: built("c", folder),
     "cpp": lambda folder: built("cpp", folder),
+    "julia": lambda _: julia_example("train"),
     "python": lambda _: [sys.executable, ROOT / "examples" / "python" / "train.py"],
     "rust": lambda _: [build_examples() / "train"],
 }

@@ -4,12 +4,10 @@ import os
 import re
 
 import pytest
+from julia import JULIA, LIBRARY, PACKAGE
 from project import INSTALL, ROOT, run
 
-PACKAGE = ROOT / "bindings" / "julia"
-JULIA = ROOT / "build" / "julia" / "bin" / "julia"
 PKG_CONFIG = {"PKG_CONFIG_PATH": str(INSTALL / "lib" / "pkgconfig")}
-LIBRARY = {"DDPCACHE_LIBRARY": str(INSTALL / "lib" / "libddpcache.so.1")}
 
 
 @pytest.fixture(scope="module")
