@@ -168,7 +168,7 @@ std::string Checker::fault_of_place(int64_t index, EntryWord word, Extent *exten
   const Word &step = segment_.step_word(place.step);
   if (!segment_.find_extent(place, extent)) {
     return text_of("leads to extent %u of step %u (byte %llu), which has class %lld", place.slot, place.step, at(step),
-                   static_cast<ll>(step.load()) - 1);
+                   static_cast<ll>(step.load() - 1));
   }
   if (!may_touch(place.step)) return text_of("leads to step %u (byte %llu), which is not there", place.step, at(step));
   const Word &owner = segment_.extent_word(place);

@@ -254,7 +254,7 @@ void Checker::check_fill_name(uint32_t number, ClientWord word, uint32_t slot, u
     return;
   }
   Extent extent;
-  const int64_t index = static_cast<int64_t>(noted) - 1;
+  const int64_t index = static_cast<int64_t>(noted - 1);
   if (!segment_.valid_index(index) || !segment_.find_extent(place_of(name), &extent) || !may_touch(extent.place.step)) {
     return;
   }
@@ -303,7 +303,7 @@ void Checker::check_name(uint32_t number, const Word &word, uint64_t name) {
     violation(&report_->damaged_clients,
               "client %u names extent %u (byte %llu) of step %u (byte %llu), which has class %lld", number, place.slot,
               at(word), place.step, at(segment_.step_word(place.step)),
-              static_cast<long long>(segment_.step_word(place.step).load()) - 1);
+              static_cast<long long>(segment_.step_word(place.step).load() - 1));
   } else if (segment_.extent_word(place).load() == 0 && word.load() == name) {
     // What is named was owned before, and nothing becomes 0 again.
     violation(&report_->damaged_clients,
