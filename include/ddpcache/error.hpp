@@ -161,10 +161,11 @@ class [[nodiscard]] Result {
   T *operator->() noexcept { return std::get_if<0>(&content_); }
   const T *operator->() const noexcept { return std::get_if<0>(&content_); }
   /// The value; throws Full, Busy or Error where there is none.
-  T value() && {
+  T &value() & {
     if (!*this) detail::raise_as_its_class(error());
-    return std::move(**this);
+    return **this;
   }
+  T value() && { return std::move(value()); }
 
  private:
   std::variant<T, Error> content_;

@@ -304,6 +304,10 @@ TEST_F(CxxCache, ALoaderMayFailByFalse) {
   EXPECT_EQ(cache_.try_load(7, refuses).status(), DC_ERROR_LOADER);
   EXPECT_FALSE(cache_.contains(7));
   EXPECT_TRUE(has_four(*cache_.try_load(7, write_four), 7));
+  ddpcache::Result<ddpcache::View> refused = cache_.try_load(8, refuses);
+  EXPECT_EQ(error_of([&] { refused.value(); }).status(), DC_ERROR_LOADER);
+  ddpcache::Result<ddpcache::View> loaded = cache_.try_load(8, write_four);
+  EXPECT_TRUE(has_four(loaded.value(), 8));
 }
 
 TEST(CxxCaches, AreListedEstimatedAndCollected) {
