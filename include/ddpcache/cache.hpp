@@ -215,8 +215,8 @@ class Cache {
     return std::optional<Fill>(Fill(fill));
   }
 
-  /// Copies one array of one sample into a buffer; how many bytes, or nothing where it is not in the cache. Throws Error
-  /// (DC_ERROR_BUFFER) where it does not fit.
+  /// Copies one array of one sample into a buffer; how many bytes, or nothing where it is not in the cache. Throws
+  /// Error (DC_ERROR_BUFFER) where it does not fit.
   std::optional<std::uint64_t> read(std::int64_t index, std::uint8_t *buffer, std::uint64_t buffer_bytes,
                                     std::uint32_t number = 0) {
     std::uint64_t bytes = 0;

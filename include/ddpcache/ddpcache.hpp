@@ -2,8 +2,8 @@
 //
 // What the C headers say of threads, processes, blocking and errors holds here too. Every object owns its handle, moves
 // and does not copy. A status below zero is thrown as ddpcache::Error with the library's sentence; expected outcomes
-// are values (an empty optional, a bool) or exceptions of their own (Full, Busy). Without exceptions (-fno-exceptions) use
-// the forms named try_...: see error.hpp.
+// are values (an empty optional, a bool) or exceptions of their own (Full, Busy). Without exceptions (-fno-exceptions)
+// use the forms named try_...: see error.hpp.
 //
 //     ddpcache::CacheOptions options(60000);
 //     ddpcache::Cache cache("digits", "digits v1", options);

@@ -1,5 +1,5 @@
-"""Every example in C, C++ and Rust builds against the installed library as its users would build it, runs, and prints
-the same as its namesakes in the other languages."""
+"""Every example builds against the installed library as its users would build it, runs, and prints the same as its
+namesakes in the other languages."""
 
 import pytest
 from julia import julia_example

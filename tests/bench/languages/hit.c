@@ -1,6 +1,6 @@
-/* Hits through C, for ../languages.py: attaches to the cache named, and for each line with a number makes that many hits,
- * sample after sample. A hit is a view of the sample, a look at its length, and the end of the view; the sum of all
- * lengths is the answer. */
+/* Hits through C, for ../languages.py: attaches to the cache named, and for each line with a number makes that many
+ * hits, sample after sample. A hit is a view of the sample, a look at its length, and the end of the view; the sum of
+ * all lengths is the answer. */
 #include <ddpcache/ddpcache.h>
 #include <inttypes.h>
 #include <stdio.h>
