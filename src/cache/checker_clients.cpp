@@ -191,8 +191,10 @@ void Checker::check_marks(uint32_t number, ClientWord word) {
   const ClientRecord &record = segment_.client(number);
   uint64_t *count = &report_->damaged_clients;
   const uint32_t fills = record.names_used.load(), readers_most = segment_.droppable() ? kReaderNames : 0;
-  // In this order: the last name's mark comes before the first count.
+  // In this order: the last name's mark comes before the first count. One who leaves takes the marks back before its
+  // word, and the count is 0 by then.
   const uint32_t unnamed = record.unnamed_readers.load(), readers = record.reader_names_used.load();
+  const bool is_same = record.unnamed_readers.load() == unnamed;
   if (!is_still(number, word)) return;
   const bool free = word.life() == Life::free;
   if (fills > (free ? 0 : DC_FILLS_MAX)) {
@@ -203,7 +205,7 @@ void Checker::check_marks(uint32_t number, ClientWord word) {
     violation(count, "client %u, whose word is %llx, has used %u names of readers (byte %llu)", number,
               static_cast<ull>(word.bits()), readers, at(record.reader_names_used));
   }
-  if (unnamed > 0 && (free || readers < kReaderNames)) {
+  if (unnamed > 0 && is_same && (free || readers < kReaderNames)) {
     violation(count, "client %u has %u readers without a name (byte %llu), and %u names of readers (byte %llu)", number,
               unnamed, at(record.unnamed_readers), readers, at(record.reader_names_used));
   }
@@ -218,9 +220,10 @@ void Checker::check_fill(uint32_t number, ClientWord word, uint32_t slot) {
     violation(count, "client %u notes the fill of index %llu (byte %llu), of %lld", number, static_cast<ull>(noted - 1),
               at(note.index_plus_one), static_cast<long long>(segment_.header.geometry.length));
   }
-  // A mark goes back only when the word changes, and notes go after names.
+  // The mark goes back while its client leaves, whose fills are over by then.
   const bool past = word.life() == Life::live && slot >= record.names_used.load();
-  if (noted != 0 && (past || word.life() == Life::free) && is_still(number, word)) {
+  const bool is_there = note.index_plus_one.load() == noted;
+  if (noted != 0 && is_there && (past || word.life() == Life::free) && is_still(number, word)) {
     violation(count,
               "client %u, whose word is %llx, notes the fill of index %llu (byte %llu) past the %u that it has used "
               "(byte %llu)",
