@@ -139,8 +139,16 @@ Status Clients::join() {
 
 Status Clients::register_client() {
   const ProcessIdentity self = this_process();
+  // A lock lives as long as its open file description, which this mapping keeps: else a program that closes every
+  // descriptor just now would let another client into the record while this one is still writing to it.
+  const int fd = checked_fd();
+  Mapping keeper;
+  if (fd < 0) return no_descriptor();
+  if (Status status = Mapping::map(fd, segment_.header.geometry.page_bytes, Access::read_only, &keeper); !status.ok()) {
+    return checked_fd() < 0 ? no_descriptor() : status;
+  }
   for (uint32_t number = 0; number < segment_.header.geometry.clients_max; ++number) {
-    if (!try_record(number, self)) continue;
+    if (!try_record(number, self, fd)) continue;
     // Extents of fills that nobody counted as given up may lie about: let searches look once more.
     segment_.control().disturbances.fetch_add(1);
     process_->generation.store(fork_generation(), std::memory_order_release);
@@ -154,7 +162,7 @@ Status Clients::register_client() {
 }
 
 // Takes record `number` if its client is provably gone and no other newcomer is at it.
-bool Clients::try_record(uint32_t number, const ProcessIdentity &self) {
+bool Clients::try_record(uint32_t number, const ProcessIdentity &self, int fd) {
   ClientRecord &record = segment_.client(number);
   const ClientWord word = look_after(number, ClientWord(record.word.load()));
   if (word.life() == Life::live) return false;
@@ -163,12 +171,7 @@ bool Clients::try_record(uint32_t number, const ProcessIdentity &self) {
     // Only now: the dead cannot claim any more.
     hand_back_fills(number, word.epoch());
   }
-  // A lock lives as long as its open file description, which this mapping keeps: else a program that closes every
-  // descriptor just now would let another client into the record while this one is still writing to it.
-  const int fd = checked_fd();
-  Mapping keeper;
-  if (fd < 0 || !Mapping::map(fd, segment_.header.geometry.page_bytes, Access::read_only, &keeper).ok()) return false;
-  if (lock_exclusive(fd, client_byte(number)) != LockResult::taken) return false;
+  if (checked_fd() != fd || lock_exclusive(fd, client_byte(number)) != LockResult::taken) return false;
   // The number may have been another file's already.
   if (record.word.load() != word.bits() || checked_fd() != fd) {
     if (checked_fd() == fd) unlock(fd, client_byte(number));

@@ -117,7 +117,7 @@ class Clients final : public ForkAware {
 
   uint32_t first_use();
   Status register_client();
-  bool try_record(uint32_t number, const ProcessIdentity &self);
+  bool try_record(uint32_t number, const ProcessIdentity &self, int fd);
   void clear_names(uint32_t number);
   bool record_names(uint32_t number, uint64_t name) const;
   void hand_back_fills(uint32_t number, uint32_t epoch);
