@@ -141,7 +141,8 @@ class Recovery {
   }
 
   // A key counts with both of its halves, and where a search for it ends. Taking one away may end the searches for
-  // others, hence the rounds; each but the last takes one away.
+  // others, hence the rounds. There are three at most: a search crosses no free slot, so what has been judged since the
+  // first of them was passed stays so, and that is in the first round.
   void recover_keys() {
     uint64_t keys = 0;
     for (bool changed = true; changed;) {
