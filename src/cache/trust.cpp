@@ -101,6 +101,7 @@ class Recovery {
     clear(layout.control_offset + sizeof(ControlLine), layout.clients_offset);  // size classes
     ControlLine &control = segment_.control();
     control.keep.store(control.keep.load() != 0);
+    if (!segment_.keyed()) control.keys.store(0);
     control.clients_used.store(1);  // whose counts will be those of all
     control.next_step.store(0);
     control.no_space_ns.store(0);
