@@ -28,33 +28,36 @@ end
 
 @testset "a thread that waits does not stop the collector of the one that it waits for" begin
     name = unique_name()
-    # Thread 2 collects inside its loader while thread 1 waits for it in C. Without the gc-safe state both stop until
-    # the deadline, and the waiter would have its own sample.
+    # Thread 2 collects inside its loader while thread 1 waits for it in C, in one part as long as a minute. Outside of
+    # the gc-safe state each would wait for the other until then, and the waiter would come back with DC_BUSY.
     printed = run_julia(threads = 2, """
         using Base.Threads
-        Cache("$name"; length = 20, fingerprint = "test", capacity = 1 << 20) do cache
-            wrong = Atomic{Int}(0)
-            for i in 1:20
+        using DDPCache: Pin, Raw, Request, load_once
+        Cache("$name"; length = 5, fingerprint = "test", capacity = 1 << 20) do cache
+            load_once(cache.handle, 4, Request(fill -> DDPCache.store!(fill, [0])), 0, Pin())  # compiles it
+            statuses = zeros(Int32, 4)
+            for i in 1:4
                 started = Atomic{Bool}(false)
                 @threads for thread in 1:2
                     if thread == 2
                         get!(cache, i) do
                             started[] = true
                             before = time_ns()
-                            while time_ns() - before < 20_000_000; end  # the other is in C by now
+                            while time_ns() - before < 100_000_000; end  # the other is in C by now
                             GC.gc()
                             return [2]
                         end
                     else
                         while !started[]; GC.safepoint(); end
-                        get!(() -> [1], cache, i; timeout = 30) == [2] || atomic_add!(wrong, 1)
+                        request = Request(fill -> DDPCache.store!(fill, [1]))
+                        statuses[i] = load_once(cache.handle, i - 1, request, 60_000_000_000, Pin())
                     end
                 end
             end
-            print(wrong[], " ", stats(cache).waits > 0)
+            print(statuses == zeros(4), " ", all(i -> cache[i] == [2], 1:4), " ", stats(cache).waits > 0)
         end
     """)
-    @test printed == "0 true"
+    @test printed == "true true true"
 end
 
 @testset "exceptions of loaders on two threads at once reach their own callers" begin
