@@ -190,8 +190,7 @@ TEST(Registration, HasItsRecordToItselfThoughItsDescriptorIsClosedMeanwhile) {
   });
   const Handle late = attach_cache(name.c_str());
   move_observer.store(nullptr);
-  EXPECT_EQ(at_once.answer, std::to_string(DC_ERROR_CLIENTS))
-      << "the record is being made ready for another";
+  EXPECT_EQ(at_once.answer, std::to_string(DC_ERROR_CLIENTS)) << "the record is being made ready for another";
   EXPECT_EQ(put(late, 6, kBytes), DC_ERROR_UNREGISTERED) << "it has no lock any more";
   EXPECT_EQ(owner.ask("put 7 20000"), "0");
   EXPECT_TRUE(holds(late, 7, kBytes)) << "it goes on reading";

@@ -173,7 +173,8 @@ TEST_F(Damaged, MomentsAreNeitherBelievedNorSubtractedBlindly) {
   uint32_t index = 30;
   for (const int64_t moment : kMoments) {
     segment_.control().no_space_ns.store(moment);
-    EXPECT_EQ(put(cache_, index, uint64_t{300} << (index - 29)), DC_OK) << moment << ": of a new size, so that it must grow";
+    EXPECT_EQ(put(cache_, index, uint64_t{300} << (index - 29)), DC_OK)
+        << moment << ": of a new size, so that it must grow";
     FillNote &note = segment_.client(0).fills[63];
     note.since_ns.store(moment);
     note.index_plus_one.store(1);

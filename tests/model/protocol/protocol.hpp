@@ -1,8 +1,8 @@
 // The protocol of the cache as a machine: clients that run scripts, one access to a shared word a step, and faults.
 //
-// The words are the library's own (words.hpp), and every change of one is a move of the library's own table (moves.hpp).
-// What a step leaves out of a word's way to memory is the matter of the weak memory models; here every access is
-// sequentially consistent.
+// The words are the library's own (words.hpp), and every change of one is a move of the library's own table
+// (moves.hpp). What a step leaves out of a word's way to memory is the matter of the weak memory models; here every
+// access is sequentially consistent.
 //
 // Faults: a client may be KILLED before any of its steps, or LOSE its locks and descriptor and run on. That it may be
 // STOPPED for ever needs no step of its own: what others do while it takes none is among the runs that are searched.
