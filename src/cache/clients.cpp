@@ -147,8 +147,10 @@ Status Clients::register_client() {
   if (Status status = Mapping::map(fd, segment_.header.geometry.page_bytes, Access::read_only, &keeper); !status.ok()) {
     return checked_fd() < 0 ? no_descriptor() : status;
   }
+  uint64_t handed_back = 0;
   for (uint32_t number = 0; number < segment_.header.geometry.clients_max; ++number) {
-    if (!try_record(number, self, fd)) continue;
+    if (!try_record(number, self, fd, &handed_back)) continue;
+    count(record(), Counter::takeovers, handed_back);
     // Extents of fills that nobody counted as given up may lie about: let searches look once more.
     segment_.control().disturbances.fetch_add(1);
     process_->generation.store(fork_generation(), std::memory_order_release);
@@ -162,14 +164,14 @@ Status Clients::register_client() {
 }
 
 // Takes record `number` if its client is provably gone and no other newcomer is at it.
-bool Clients::try_record(uint32_t number, const ProcessIdentity &self, int fd) {
+bool Clients::try_record(uint32_t number, const ProcessIdentity &self, int fd, uint64_t *handed_back) {
   ClientRecord &record = segment_.client(number);
   const ClientWord word = look_after(number, ClientWord(record.word.load()));
   if (word.life() == Life::live) return false;
   if (word.life() == Life::dead) {
     if (!death_proved(identity_of(record))) return false;
     // Only now: the dead cannot claim any more.
-    hand_back_fills(number, word.epoch());
+    *handed_back += hand_back_fills(number, word.epoch());
   }
   if (checked_fd() != fd || lock_exclusive(fd, client_byte(number)) != LockResult::taken) return false;
   // The number may have been another file's already.
@@ -214,7 +216,8 @@ void Clients::clear_names(uint32_t number) {
   record.unnamed_readers.store(0);
 }
 
-void Clients::hand_back_fills(uint32_t number, uint32_t epoch) {
+uint64_t Clients::hand_back_fills(uint32_t number, uint32_t epoch) {
+  uint64_t taken = 0;
   for (const FillNote &note : segment_.client(number).fills) {
     const uint64_t index_plus_one = note.index_plus_one.load();
     if (index_plus_one == 0 || !segment_.valid_index(static_cast<int64_t>(index_plus_one - 1))) continue;
@@ -224,11 +227,12 @@ void Clients::hand_back_fills(uint32_t number, uint32_t epoch) {
       const EntryWord seen(segment_.entry(index).load());
       if (seen.state() != State::writing || seen.owner() != ClientLife{number, epoch}) break;
       if (take_over(segment_, index, seen)) {
-        count(record(), Counter::takeovers);
+        ++taken;
         break;
       }
     }
   }
+  return taken;
 }
 
 ClientWord Clients::look_after(uint32_t number, ClientWord word) {

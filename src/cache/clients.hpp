@@ -117,10 +117,11 @@ class Clients final : public ForkAware {
 
   uint32_t first_use();
   Status register_client();
-  bool try_record(uint32_t number, const ProcessIdentity &self, int fd);
+  bool try_record(uint32_t number, const ProcessIdentity &self, int fd, uint64_t *handed_back);
   void clear_names(uint32_t number);
   bool record_names(uint32_t number, uint64_t name) const;
-  void hand_back_fills(uint32_t number, uint32_t epoch);
+  // How many entries it has taken over.
+  uint64_t hand_back_fills(uint32_t number, uint32_t epoch);
   // The word after a look at whether its client still lives.
   ClientWord look_after(uint32_t number, ClientWord word);
 
