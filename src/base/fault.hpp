@@ -1,12 +1,14 @@
 // Named crash points, in builds of the fault tests only: DDPCACHE_FAULT=POINT:ACTION[:NTH] kills, stops or delays the
 // process when it comes by that point for the NTH time (default 1). And mutants: DDPCACHE_MUTANT=NAME takes a step of
-// the protocol away for the life of the process, so that a test can show that the tests would see it.
+// the protocol away for the life of the process, so that a test can show that the tests would see it. And times that a
+// test may change: the variable DDPCACHE_<NAME> in place of the usual one.
 #pragma once
 
 #ifdef DDPCACHE_FAULTS
 
 #include <atomic>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -45,6 +47,11 @@ inline bool is_mutant(const char *name) {
   return wish && std::strcmp(wish, name) == 0;
 }
 
+inline int64_t fault_time(const char *variable, int64_t usual) {
+  const char *wish = std::getenv(variable);
+  return wish ? std::atoll(wish) : usual;
+}
+
 }  // namespace ddpcache
 
 #define DC_FAULT_POINT(name) ::ddpcache::reach_fault_point(name)
@@ -53,7 +60,9 @@ inline bool is_mutant(const char *name) {
     static const bool is_chosen = ::ddpcache::is_mutant(name); \
     return is_chosen;                                          \
   }())
+#define DC_FAULT_TIME(name, usual) ::ddpcache::fault_time("DDPCACHE_" name, usual)
 #else
 #define DC_FAULT_POINT(name) static_cast<void>(0)
 #define DC_MUTANT(name) false
+#define DC_FAULT_TIME(name, usual) (usual)
 #endif

@@ -111,6 +111,7 @@ Status make_file(const Birth &birth, Descriptor *file, Segment *segment) {
   geometry.huge_pages = birth.options.huge_pages;
   if (Status status = fit(birth, space, &geometry, &segment->layout); !status.ok()) return status;
   if (Status status = reserve_file(birth, file->get(), space, segment->layout); !status.ok()) return status;
+  DC_FAULT_POINT("space-reserved");
   if (Status status = complete_header(birth, geometry, &segment->header); !status.ok()) return status;
   if (Status status = segment->map(file->get()); !status.ok()) return status;
   // Before any step is reserved. On a disk's file system it would be a wish of this process's own, and for nothing.

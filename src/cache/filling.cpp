@@ -227,7 +227,8 @@ Status Cache::await(int64_t index, EntryWord word, int64_t deadline_ns, bool *wa
   DC_FAULT_POINT("waiting");
   if (!*waited) tally(Counter::waits);
   *waited = true;
-  const WaitResult result = futex_wait(futex_word(shared), waiting.low(), std::min(left_ns, kWaitSliceNs));
+  const int64_t slice_ns = DC_FAULT_TIME("WAIT_SLICE_NS", kWaitSliceNs);
+  const WaitResult result = futex_wait(futex_word(shared), waiting.low(), std::min(left_ns, slice_ns));
   return result == WaitResult::interrupted ? Status(DC_INTERRUPTED) : Status();
 }
 

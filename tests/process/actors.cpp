@@ -1,10 +1,12 @@
 #include "actors.hpp"
 
 #include <fcntl.h>
+#include <linux/sched.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +14,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 
 #include "player.hpp"
 
@@ -19,6 +22,16 @@ namespace ddpcache::test {
 namespace {
 
 constexpr int kAnswerMilliseconds = 90'000;
+
+// As fork(), which it is where any number will do.
+pid_t fork_as(pid_t pid) {
+  if (pid == 0) return fork();
+  clone_args arguments = {};
+  arguments.exit_signal = SIGCHLD;
+  arguments.set_tid = reinterpret_cast<uint64_t>(&pid);
+  arguments.set_tid_size = 1;
+  return static_cast<pid_t>(syscall(SYS_clone3, &arguments, sizeof arguments));
+}
 
 bool mount_private() { return mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0; }
 
@@ -51,7 +64,8 @@ Actor::Actor(const Stage &stage) {
   EXPECT_EQ(pipe2(commands, O_CLOEXEC), 0);
   EXPECT_EQ(pipe2(answers, O_CLOEXEC), 0);
   const std::string megabytes = std::to_string(stage.shm_megabytes);
-  pid_ = fork();
+  pid_ = fork_as(stage.pid);
+  EXPECT_GE(pid_, 0) << std::strerror(errno);
   if (pid_ == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     dup2(commands[0], 0);
@@ -155,6 +169,15 @@ bool may_unshare() {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+bool may_choose_pids() {
+  const pid_t unused = fork();
+  if (unused == 0) _exit(0);
+  waitpid(unused, nullptr, 0);
+  const pid_t child = fork_as(unused);
+  if (child == 0) _exit(0);
+  return child == unused && waitpid(child, nullptr, 0) == child;
+}
+
 }  // namespace ddpcache::test
 
 int main(int count, char **arguments) {
@@ -162,6 +185,7 @@ int main(int count, char **arguments) {
     return ddpcache::test::set_scene(std::atoi(arguments[2]), arguments[3][0] == '1');
   }
   signal(SIGPIPE, SIG_IGN);
+  ddpcache::test::ends_are_checked = true;
   testing::InitGoogleTest(&count, arguments);
   return RUN_ALL_TESTS();
 }

@@ -32,6 +32,9 @@
 //   limit-file-size BYTES                                                                 0
 //   exec                become a new actor in the same process                            nothing
 //   hog | unhog         fill /dev/shm, or the directory, with another file, remove it     0
+//   read-file PATH                                                                        how many bytes
+//   fake-group FOLDER VERSION LIMIT USAGE INACTIVE                                        0
+//                       what its memory cgroup, of version 1 or 2, says of itself
 //   hold-lock DIRECTORY take the user's lock file there                                   0
 #pragma once
 
@@ -50,6 +53,7 @@ struct Stage {
   std::string fault;           // POINT:ACTION[:NTH]
   bool pid_namespace = false;  // as pid 1 of a namespace of its own
   int shm_megabytes = 0;       // with a /dev/shm of its own, of this size
+  pid_t pid = 0;               // as the process of this number, where may_choose_pids()
 };
 
 class Actor {
@@ -82,8 +86,9 @@ class Actor {
   std::string heard_;
 };
 
-// Whether this user may make mount and PID namespaces.
+// Whether this user may make mount and PID namespaces, and choose the number of a new process.
 bool may_unshare();
+bool may_choose_pids();
 
 // Stores samples of 100,000 bytes beside a program that takes the rest of the place: `stored` of them, 0, 1 and so on,
 // until the cache is full. All of them go on hitting.

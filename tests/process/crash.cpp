@@ -1,68 +1,23 @@
 // Clients that are killed or stopped, at every step of a fill, of a birth and of a takeover.
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <string>
+#include <vector>
 
-#include "actors.hpp"
+#include "mounts.hpp"
+#include "theatre.hpp"
 
 namespace ddpcache::test {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-constexpr uint64_t kBytes = 20'000;
-constexpr int64_t kIndex = 7;
-// Ten times what a takeover may take after the kernel has released the dead one's lock.
-constexpr auto kPatience = std::chrono::seconds(1);
-
-// A cache of some dozens of pieces, which the tests' own process has open too.
-class Theatre : public ::testing::Test {
- protected:
-  static dc_cache_options options() { return options_for(1000, 2 << 20, kBytes); }
-  static std::string attach_to(const CacheName &name) { return std::string("attach ") + name.c_str(); }
-  static std::string put_it() { return "put " + std::to_string(kIndex) + " " + std::to_string(kBytes); }
-  static std::string load_it(int64_t timeout_ms) {
-    return "load " + std::to_string(kIndex) + " " + std::to_string(kBytes) + " " + std::to_string(timeout_ms);
-  }
-
-  // Waits until somebody waits for an entry.
-  void await_waiter() const {
-    while (stats_of(cache_).waits == 0) usleep(1000);
-  }
-
-  // The entry is stored, right, and every other piece of memory can still be had.
-  void expect_nothing_lost() {
-    EXPECT_TRUE(holds(cache_, kIndex, kBytes));
-    const dc_cache_info info = info_of(cache_);
-    int64_t index = 100;
-    for (int refused = 0; refused < 5 && index < info.length; ++index) refused += put(cache_, index, kBytes) != DC_OK;
-    const dc_cache_report report = report_of(cache_);
-    EXPECT_EQ(report.steps_reserved, info.steps);
-    EXPECT_EQ(report.extents_free, 0u);
-    EXPECT_EQ(report.extents_named, 0u);
-    EXPECT_EQ(report.entries_writing + report.entries_orphaned, 0u);
-    EXPECT_EQ(report.entries_ready, report.extents_owned);
-    EXPECT_TRUE(holds(cache_, kIndex, kBytes));
-    EXPECT_EQ(cache_.close(), DC_OK);
-    EXPECT_FALSE(name_.exists());
-  }
-
-  const CacheName name_;
-  Handle cache_ = open_cache(name_, options());
-};
 
 class FillPoint : public Theatre, public ::testing::WithParamInterface<const char *> {};
 
 INSTANTIATE_TEST_SUITE_P(Fill, FillPoint,
                          ::testing::Values("noted", "claimed", "cursor-moved", "step-reserved", "step-taken",
                                            "extent-taken", "extent-named", "allocated", "before-publish", "published"),
-                         [](const auto &point) {
-                           std::string name = point.param;
-                           name.erase(std::remove(name.begin(), name.end(), '-'), name.end());
-                           return name;
-                         });
+                         point_name);
 
 TEST_P(FillPoint, WhereAFillerIsKilledHandsItsEntryToTheNextCaller) {
   Actor filler({std::string(GetParam()) + ":kill"});
@@ -123,8 +78,16 @@ TEST_F(Theatre, AFillerKilledWithHalfItsSampleWrittenIsNeverSeen) {
   ASSERT_EQ(filler.ask("begin 7 0"), "0");
   ASSERT_EQ(filler.ask("allocate 20000"), "0");
   ASSERT_EQ(filler.ask("write 0 10000"), "0");
+  const auto expect_unseen = [this] {
+    dc_view view;
+    std::vector<uint8_t> buffer(kBytes);
+    EXPECT_EQ(dc_cache_contains(cache_, kIndex), DC_MISS);
+    EXPECT_EQ(dc_cache_view(cache_, kIndex, &view), DC_MISS);
+    EXPECT_EQ(dc_cache_read(cache_, kIndex, 0, buffer.data(), kBytes, nullptr), DC_MISS);
+  };
+  expect_unseen();
   filler.kill_and_reap();
-  EXPECT_EQ(dc_cache_contains(cache_, kIndex), DC_MISS);
+  expect_unseen();
   EXPECT_EQ(report_of(cache_).entries_orphaned, 1u);
   EXPECT_EQ(put(cache_, kIndex, kBytes), DC_OK);
   expect_nothing_lost();
@@ -208,11 +171,7 @@ TEST_F(Theatre, AWaiterKilledWhileItWaitsHoldsUpNobody) {
 class TakeoverPoint : public Theatre, public ::testing::WithParamInterface<const char *> {};
 
 INSTANTIATE_TEST_SUITE_P(Takeover, TakeoverPoint, ::testing::Values("probed-free", "declared-dead", "taken-over"),
-                         [](const auto &point) {
-                           std::string name = point.param;
-                           name.erase(std::remove(name.begin(), name.end(), '-'), name.end());
-                           return name;
-                         });
+                         point_name);
 
 TEST_P(TakeoverPoint, WhereTheTakerIsKilledAThirdGoesOn) {
   Actor filler, taker({std::string(GetParam()) + ":kill"});
@@ -245,43 +204,57 @@ TEST_P(TakeoverPoint, WhereTheTakerIsStoppedAThirdGoesOn) {
   expect_nothing_lost();
 }
 
-// A creator that dies before its cache has a name leaves nothing; after that, something that the next one uses.
-class BirthPoint : public ::testing::TestWithParam<const char *> {};
+// A creator that dies before its cache has a name leaves nothing; after that, something that the next one uses. In a
+// directory of its own, where no test beside this one removes what it finds.
+class BirthPoint : public ::testing::TestWithParam<const char *> {
+ protected:
+  void kill_creator() {
+    Actor creator({std::string(GetParam()) + ":kill"});
+    ASSERT_EQ(creator.ask("in " + directory_.path()), "0");
+    EXPECT_EQ(creator.ask(std::string("open ") + name_.c_str() + " 100 1048576 1000 1 0 0"), "");
+    EXPECT_EQ(creator.reap(), SIGKILL);
+  }
+  // Files there, beside the lock file.
+  int files() const {
+    int count = 0;
+    for (const auto &entry : std::filesystem::directory_iterator(directory_.path())) {
+      count += entry.path().filename() != "ddpcache." + std::to_string(geteuid());
+    }
+    return count;
+  }
+
+  const bool linked_ = std::string(GetParam()) == "linked";
+  const TemporaryDirectory directory_{"/dev/shm"};
+  const CacheName name_{directory_.path().c_str()};
+};
 
 INSTANTIATE_TEST_SUITE_P(Birth, BirthPoint,
-                         ::testing::Values("unnamed", "header-written", "before-link", "linked", "registering"),
-                         [](const auto &point) {
-                           std::string name = point.param;
-                           name.erase(std::remove(name.begin(), name.end(), '-'), name.end());
-                           return name;
-                         });
+                         ::testing::Values("unnamed", "space-reserved", "header-written", "registering", "before-link",
+                                           "linked"),
+                         point_name);
 
 TEST_P(BirthPoint, WhereTheCreatorIsKilledTheNextOpenSucceeds) {
-  const CacheName name;
-  Actor creator({std::string(GetParam()) + ":kill"});
-  EXPECT_EQ(creator.ask(std::string("open ") + name.c_str() + " 100 1048576 1000 1 0 0"), "");
-  EXPECT_EQ(creator.reap(), SIGKILL);
-  const std::string point = GetParam();
-  // What was linked is garbage, which any creation, also of a test beside this one, may have removed by now.
-  EXPECT_TRUE(point == "linked" || !name.exists());
+  ASSERT_NO_FATAL_FAILURE(kill_creator());
+  EXPECT_EQ(files(), linked_);
   dc_cache_options options = options_for(100, 1 << 20, 1000);
   options.clients_max = 1;
-  Handle cache = open_cache(name, options);
+  Handle cache = open_cache(name_, options);
   ASSERT_NE(cache, nullptr);
+  EXPECT_EQ(info_of(cache).created, !linked_);
   EXPECT_EQ(info_of(cache).clients_attached, 1u);
   EXPECT_EQ(put(cache, 1, 1000), DC_OK);
   report_of(cache);
   EXPECT_EQ(cache.close(), DC_OK);
-  EXPECT_FALSE(name.exists());
+  EXPECT_EQ(files(), 0);
 }
 
 TEST_P(BirthPoint, WhereTheCreatorIsKilledLeavesNothingThatGcDoesNotRemove) {
-  const CacheName name;
-  Actor creator({std::string(GetParam()) + ":kill"});
-  EXPECT_EQ(creator.ask(std::string("open ") + name.c_str() + " 100 1048576 1000 1 0 0"), "");
-  creator.reap();
-  EXPECT_EQ(dc_cache_gc(nullptr, nullptr, nullptr), DC_OK);
-  EXPECT_FALSE(name.exists());
+  ASSERT_NO_FATAL_FAILURE(kill_creator());
+  EXPECT_EQ(files(), linked_);
+  int32_t removed = 0;
+  EXPECT_EQ(dc_cache_gc(directory_.path().c_str(), &removed, nullptr), DC_OK);
+  EXPECT_EQ(removed, linked_);
+  EXPECT_EQ(files(), 0);
 }
 
 TEST(Registration, OfAClientThatDiesInItLeavesItsRecordToTheNext) {

@@ -151,9 +151,14 @@ TEST_F(WithoutDescriptors, AnOpenIsAnErrorWithItsReason) {
 #endif
   Actor poor;
   ASSERT_EQ(poor.ask("no-descriptors"), "0");
-  const std::string refused = poor.ask(std::string("attach ") + name_.c_str());
-  EXPECT_EQ(refused.rfind(std::to_string(DC_ERROR_SYSTEM), 0), 0u) << refused;
-  EXPECT_NE(refused.find("Too many open files"), std::string::npos) << refused;
+  const CacheName other;
+  const std::string attach = std::string("attach ") + name_.c_str();
+  for (const std::string &call : {attach, std::string("open ") + other.c_str() + " 100 1048576 1000 16 0 0"}) {
+    const std::string refused = poor.ask(call);
+    EXPECT_EQ(refused.rfind(std::to_string(DC_ERROR_SYSTEM), 0), 0u) << refused;
+    EXPECT_NE(refused.find("Too many open files"), std::string::npos) << refused;
+  }
+  EXPECT_FALSE(other.exists());
   EXPECT_EQ(info_of(cache_).clients_attached, 2u);
 }
 

@@ -4,13 +4,12 @@
 
 #include <csignal>
 #include <string>
+#include <vector>
 
-#include "actors.hpp"
+#include "theatre.hpp"
 
 namespace ddpcache::test {
 namespace {
-
-constexpr uint64_t kBytes = 20'000;
 
 class Droppable : public ::testing::Test {
  protected:
@@ -168,15 +167,25 @@ TEST_F(Droppable, ReaderThatNamesTooLateSeesAMissAndNoOtherSample) {
 
 // In a full cache, where searches have failed already: what the dead one removed is found.
 TEST_F(Droppable, RemoverKilledInTheMiddleLeavesTheRestAndLosesNoSpace) {
-  Actor remover({"dropped:kill:5"});
-  ASSERT_EQ(remover.ask(attach()), "0");
   const int64_t stored = fill_up();
   ASSERT_GT(stored, 20);
-  EXPECT_EQ(remover.ask("clear"), "");
-  EXPECT_EQ(remover.reap(), SIGKILL);
-  EXPECT_EQ(report_of(cache_).entries_ready, static_cast<uint64_t>(stored - 5));
-  EXPECT_EQ(fill_up(), 5);
-  expect_sound();
+  for (const int64_t removed : {int64_t{1}, int64_t{5}, stored - 1}) {
+    Actor remover({"dropped:kill:" + std::to_string(removed)});
+    ASSERT_EQ(remover.ask(attach()), "0");
+    std::vector<int64_t> before;
+    for (int64_t i = 0; i < 1000; ++i) {
+      if (dc_cache_contains(cache_, i) == DC_OK) before.push_back(i);
+    }
+    ASSERT_EQ(static_cast<int64_t>(before.size()), stored);
+    EXPECT_EQ(remover.ask("clear"), "");
+    EXPECT_EQ(remover.reap(), SIGKILL);
+    for (size_t i = 0; i < before.size(); ++i) {
+      const bool gone = static_cast<int64_t>(i) < removed;  // it goes by the index
+      EXPECT_TRUE(gone ? dc_cache_contains(cache_, before[i]) == DC_MISS : holds(cache_, before[i], kBytes)) << i;
+    }
+    EXPECT_EQ(fill_up(), removed);
+    expect_sound();
+  }
 }
 
 TEST_F(Droppable, RemoverKilledAtItsOnlyRemovalLosesNoSpace) {
@@ -200,6 +209,46 @@ TEST_F(Droppable, FillerKilledInItsAbortLosesNoSpace) {
   EXPECT_EQ(filler.ask("abort"), "");
   EXPECT_EQ(filler.reap(), SIGKILL);
   EXPECT_EQ(fill_up(), 1);
+  expect_sound();
+}
+
+// A filler that looks for memory meets the name of a dead reader, and may die or be stopped in saying that it is dead.
+class SearcherPoint : public Droppable, public ::testing::WithParamInterface<const char *> {
+ protected:
+  void leave_a_dead_reader() {
+    ASSERT_EQ(put(cache_, 1, kBytes), DC_OK);
+    ASSERT_EQ(reader_.ask("view 1"), "0");
+    fill_up();
+    ASSERT_EQ(dc_cache_remove(cache_, 1), DC_OK);
+    reader_.kill_and_reap();
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Search, SearcherPoint, ::testing::Values("probed-free", "declared-dead"), point_name);
+
+TEST_P(SearcherPoint, WhereTheSearcherIsKilledAThirdGoesOn) {
+  Actor searcher({std::string(GetParam()) + ":kill"});
+  ASSERT_EQ(searcher.ask(attach()), "0");
+  ASSERT_NO_FATAL_FAILURE(leave_a_dead_reader());
+  EXPECT_EQ(searcher.ask("put 900 20000"), "");
+  EXPECT_EQ(searcher.reap(), SIGKILL);
+  EXPECT_EQ(put(cache_, 900, kBytes, 60 * kSecond), DC_OK);
+  EXPECT_EQ(fill_up(), 0);
+  EXPECT_EQ(report_of(cache_).extents_free, 0u);
+  expect_sound();
+}
+
+TEST_P(SearcherPoint, WhereTheSearcherIsStoppedAThirdGoesOn) {
+  Actor searcher({std::string(GetParam()) + ":stop"});
+  ASSERT_EQ(searcher.ask(attach()), "0");
+  ASSERT_NO_FATAL_FAILURE(leave_a_dead_reader());
+  searcher.tell("put 900 20000");
+  searcher.await_stop();
+  EXPECT_EQ(fill_up(), 1);
+  EXPECT_EQ(put(cache_, 900, kBytes), DC_BUSY) << "it is stopped, not dead";
+  searcher.signal(SIGCONT);
+  EXPECT_EQ(searcher.hear(), std::to_string(DC_FULL));
+  EXPECT_EQ(report_of(cache_).extents_free, 0u);
   expect_sound();
 }
 

@@ -160,7 +160,8 @@ TEST_F(Keyed, ForkedAndUnregisteredProcessesInternToo) {
 }
 
 TEST_F(Keyed, KeysOutliveAllWhoGaveThem) {
-  const CacheName name;
+  CacheName name;
+  name.may_stay();
   dc_cache_options kept = options();
   kept.keep = 1;
   Handle cache = open_cache(name, kept);

@@ -54,6 +54,7 @@ const std::vector<Point> kPoints = {
     {"key-rest-free", Plot::intern},
     {"key-set", Plot::intern},
     {"unnamed", Plot::create},
+    {"space-reserved", Plot::create},
     {"header-written", Plot::create},
     {"before-link", Plot::create},
     {"linked", Plot::create},

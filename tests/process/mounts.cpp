@@ -34,8 +34,8 @@ int number_in(const char *path) {
 
 }  // namespace
 
-TemporaryDirectory::TemporaryDirectory() {
-  const char *parent = std::getenv("TMPDIR");
+TemporaryDirectory::TemporaryDirectory(const char *parent) {
+  if (!parent) parent = std::getenv("TMPDIR");
   path_ = std::string(parent ? parent : "/tmp") + "/ddpcache-test-XXXXXX";
   if (!mkdtemp(path_.data())) path_.clear();
 }

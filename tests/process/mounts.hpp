@@ -7,10 +7,10 @@
 
 namespace ddpcache::test {
 
-// A directory under $TMPDIR or /tmp, removed with all that is in it.
+// A directory under `parent`, or else $TMPDIR or /tmp, removed with all that is in it.
 class TemporaryDirectory {
  public:
-  TemporaryDirectory();
+  explicit TemporaryDirectory(const char *parent = nullptr);
   TemporaryDirectory(const TemporaryDirectory &) = delete;
   TemporaryDirectory &operator=(const TemporaryDirectory &) = delete;
   ~TemporaryDirectory();

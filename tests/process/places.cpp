@@ -101,6 +101,7 @@ TEST_F(SmallShm, RefusesACacheOfAGigabyteAndSaysWhatToDo) {
   for (const char *part : {"/dev/shm/ddpcache.", "needs 102", "64 MiB free", "--shm-size", "emptyDir", "Memory"}) {
     EXPECT_TRUE(has(refused, part)) << part << " is not in: " << refused;
   }
+  EXPECT_EQ(actor.ask("files /dev/shm"), "1") << "the lock file alone";
 }
 
 TEST_F(SmallShm, MakesAPartialCacheThatWorksUntilItIsFull) {

@@ -19,6 +19,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <iostream>
 #include <map>
@@ -86,6 +87,8 @@ class Player {
         {"exec", &Player::exec_again},
         {"hog", &Player::hog},
         {"unhog", &Player::unhog},
+        {"read-file", &Player::read_file},
+        {"fake-group", &Player::fake_group},
         {"hold-lock", &Player::hold_lock}};
     answer_.str("");
     const auto found = kVerbs.find(verb);
@@ -388,6 +391,38 @@ class Player {
     answer_ << 0;
   }
   void unhog(std::istream &) { answer_ << unlink(hog_path().c_str()); }
+  void read_file(std::istream &words) {
+    std::string path;
+    words >> path;
+    std::ifstream file(path);
+    std::vector<char> text(1 << 20);
+    uint64_t bytes = 0;
+    while (file.read(text.data(), static_cast<std::streamsize>(text.size())) || file.gcount() > 0) {
+      bytes += static_cast<uint64_t>(file.gcount());
+    }
+    answer_ << bytes;
+  }
+  // What the kernel says of this process's memory group, in a mount namespace of its own.
+  void fake_group(std::istream &words) {
+    std::string folder, limit, usage, inactive;
+    int version = 0;
+    words >> folder >> version >> limit >> usage >> inactive;
+    const auto write = [&folder](const std::string &name, const std::string &text) {
+      std::ofstream(folder + "/" + name) << text << "\n";
+    };
+    write(version == 1 ? "memory.limit_in_bytes" : "memory.max", limit);
+    write(version == 1 ? "memory.usage_in_bytes" : "memory.current", usage);
+    write("memory.stat", (version == 1 ? "total_inactive_file " : "inactive_file ") + inactive);
+    const std::string kind = version == 1 ? "cgroup cgroup rw,memory" : "cgroup2 cgroup2 rw";
+    write("mountinfo", "31 22 0:27 / " + folder + " rw - " + kind);
+    write("cgroup", version == 1 ? "4:memory:/" : "0::/");
+    bool mounted = unshare(CLONE_NEWNS) == 0 && mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
+    for (const std::string name : {"mountinfo", "cgroup"}) {
+      const std::string over = "/proc/" + std::to_string(getpid()) + "/" + name;
+      mounted = mounted && mount((folder + "/" + name).c_str(), over.c_str(), nullptr, MS_BIND, nullptr) == 0;
+    }
+    answer_ << (mounted ? 0 : errno);
+  }
   void hold_lock(std::istream &words) {
     std::string directory;
     words >> directory;

@@ -1,7 +1,10 @@
-// Very many callers want one missing sample at the same moment: one decodes it, all others get it.
+// Very many callers want one missing sample at the same moment: one decodes it, all others get it. Nobody looks again
+// by himself here, so a wake-up that is lost is a hang.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -23,6 +26,7 @@ struct Board {
 
 int32_t decode(dc_fill *fill, int64_t index, void *user) {
   ++static_cast<Board *>(user)->decodes;
+  if (index % 10 == 0) usleep(1000);  // most of the others are waiting by then
   dc_array array = byte_array(kBytes);
   if (dc_cache_fill_allocate(fill, &array, 1, nullptr, nullptr) != DC_OK) return 0;
   write_pattern(array.data, kBytes, index);
@@ -31,6 +35,9 @@ int32_t decode(dc_fill *fill, int64_t index, void *user) {
 
 // One round an index: everybody meets, everybody loads.
 void run_rounds(const CacheName &name, int rounds, Board *board, dc_loader loader) {
+#ifdef DDPCACHE_FAULTS
+  ASSERT_EQ(setenv("DDPCACHE_WAIT_SLICE_NS", std::to_string(1000 * kSecond).c_str(), 1), 0);
+#endif
   run_crew(kProcesses, [&](int) {
     const Handle cache = attach_cache(name.c_str());
     std::vector<std::thread> threads;
@@ -41,7 +48,7 @@ void run_rounds(const CacheName &name, int rounds, Board *board, dc_loader loade
           dc_view view = {};
           int32_t status = DC_ERROR_LOADER;
           while (status == DC_ERROR_LOADER) {
-            status = dc_cache_load(cache, index, loader, board, 100 * kSecond, &view);
+            status = dc_cache_load(cache, index, loader, board, 1000 * kSecond, &view);
             board->attempts_failed += status == DC_ERROR_LOADER;
           }
           board->wrong += status != DC_OK || view.bytes != kBytes || !has_pattern(view.data, kBytes, index);
@@ -64,6 +71,7 @@ TEST(Waiting, OneOf128CallersDecodesAndAllGetTheSample) {
   EXPECT_EQ(board->wrong, 0);
   EXPECT_EQ(stats_of(cache).fills, static_cast<uint64_t>(rounds));
   EXPECT_EQ(stats_of(cache).timeouts, 0u);
+  EXPECT_GT(stats_of(cache).waits, static_cast<uint64_t>(rounds)) << "hardly anybody had to wait";
   EXPECT_EQ(report_of(cache).entries_ready, static_cast<uint64_t>(rounds));
 }
 

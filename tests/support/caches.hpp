@@ -21,6 +21,9 @@ namespace ddpcache::test {
 inline constexpr int64_t kMillisecond = 1'000'000;
 inline constexpr int64_t kSecond = 1'000'000'000;
 
+// Set by programs whose every test must end with a sound cache, and with none in /dev/shm: those of tests/process.
+inline bool ends_are_checked = false;
+
 // A name of this test's own; what has it is removed at the end, in the process that made it only.
 class CacheName {
  public:
@@ -31,7 +34,9 @@ class CacheName {
   CacheName(const CacheName &) = delete;
   CacheName &operator=(const CacheName &) = delete;
   ~CacheName() {
-    if (maker_ == getpid()) dc_cache_unlink(text_.c_str(), directory(), nullptr);
+    if (maker_ != getpid() || !exists()) return;
+    if (ends_are_checked && directory_.empty() && !may_stay_) expect_garbage();
+    dc_cache_unlink(text_.c_str(), directory(), nullptr);
   }
   const char *c_str() const { return text_.c_str(); }
   const char *directory() const { return directory_.empty() ? nullptr : directory_.c_str(); }
@@ -39,9 +44,21 @@ class CacheName {
     return (directory_.empty() ? "/dev/shm" : directory_) + "/ddpcache." + std::to_string(geteuid()) + "." + text_;
   }
   bool exists() const { return access(path().c_str(), F_OK) == 0; }
+  // For a cache that is kept.
+  void may_stay() { may_stay_ = true; }
 
  private:
+  // What the test's killed processes left is found to be in nobody's use as soon as they are gone.
+  void expect_garbage() const {
+    for (int i = 0; i < 1000 && exists(); ++i) {
+      EXPECT_EQ(dc_cache_gc(directory(), nullptr, nullptr), DC_OK);
+      if (exists()) usleep(10'000);
+    }
+    EXPECT_FALSE(exists()) << "the test left " << path();
+  }
+
   const pid_t maker_ = getpid();
+  bool may_stay_ = false;
   const std::string directory_;
   std::string text_;
 };
@@ -71,7 +88,13 @@ class Handle {
     }
     return *this;
   }
-  ~Handle() { close(); }
+  ~Handle() {
+    if (cache_ && ends_are_checked) {
+      dc_error error = {};
+      EXPECT_EQ(dc_cache_check(cache_, nullptr, &error), DC_OK) << error.message;
+    }
+    close();
+  }
   operator dc_cache *() const { return cache_; }  // NOLINT(google-explicit-constructor): it stands for the handle
   int32_t close() { return dc_cache_close(std::exchange(cache_, nullptr)); }
   dc_cache *release() { return std::exchange(cache_, nullptr); }

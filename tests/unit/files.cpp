@@ -9,6 +9,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <utility>
 
 #include "../support/caches.hpp"
 #include "locks.hpp"
@@ -47,6 +49,7 @@ class Intruder : public ::testing::Test {
     EXPECT_EQ(cache, nullptr);
     EXPECT_NE(std::string(error.message).find(name_.c_str()), std::string::npos) << "the text names the file";
     EXPECT_EQ(dc_cache_attach(name_.c_str(), nullptr, kSecond, &cache, &error), code) << error.message;
+    EXPECT_EQ(dc_cache_attach_read_only(name_.c_str(), nullptr, kSecond, &cache, &error), code) << error.message;
     int32_t removed = 0;
     EXPECT_EQ(dc_cache_gc(nullptr, &removed, nullptr), DC_OK);
     EXPECT_TRUE(fs::symlink_status(name_.path()).type() != fs::file_type::not_found) << "deleted";
@@ -107,6 +110,36 @@ TEST_F(Intruder, ThatIsNoCacheIsAnErrorButMayBeUnlinked) {
     expect_refused(DC_ERROR_DAMAGED);
   }
   EXPECT_EQ(dc_cache_unlink(name_.c_str(), nullptr, nullptr), DC_OK);
+}
+
+// The same where the user's lock file should be, in a directory of the test's own.
+TEST(LockFile, ThatIsSomethingElseIsRefusedAndLeftAlone) {
+  char directory[] = "/dev/shm/ddpcache-test-XXXXXX";
+  ASSERT_NE(mkdtemp(directory), nullptr);
+  const std::string path = directory + std::string("/ddpcache.") + std::to_string(geteuid()), other = path + ".other";
+  std::ofstream(other) << "precious";
+  const std::pair<const char *, std::function<void()>> kinds[] = {
+      {"a symbolic link", [&] { fs::create_symlink(other, path); }},
+      {"a dangling link", [&] { fs::create_symlink(path + ".none", path); }},
+      {"a FIFO", [&] { ASSERT_EQ(mkfifo(path.c_str(), 0600), 0); }},
+      {"a directory", [&] { fs::create_directory(path); }},
+      {"a hard link", [&] { fs::create_hard_link(other, path); }},
+  };
+  for (const auto &[kind, make] : kinds) {
+    make();
+    const fs::file_type type = fs::symlink_status(path).type();
+    dc_cache *cache = nullptr;
+    dc_error error = {};
+    const dc_cache_options options = options_for(10, 1 << 20);
+    EXPECT_LT(dc_cache_open("x", directory, "x", &options, &cache, &error), 0) << kind;
+    EXPECT_EQ(dc_cache_close(cache), DC_OK);
+    EXPECT_NE(std::string(error.message).find(path), std::string::npos) << kind << ": " << error.message;
+    EXPECT_TRUE(fs::symlink_status(path).type() == type) << kind;
+    EXPECT_FALSE(fs::exists(path + ".none")) << kind;
+    EXPECT_EQ(fs::file_size(other), 8u) << kind;
+    fs::remove(path);
+  }
+  fs::remove_all(directory);
 }
 
 TEST(Files, AreMadeForTheirUserAloneWhateverTheUmask) {
