@@ -118,7 +118,8 @@ typedef struct dc_cache_report {
  *  @param error   optional; says what is wrong and where: index, step, extent, client, the byte of the file, and the
  *                 values there and expected; of several violations as many as fit
  *  @return DC_OK; DC_ERROR_DAMAGED where an invariant is broken; DC_ERROR_ARGUMENT. Never blocks; takes time in
- *          proportion to entries and reserved memory pieces, and with checksums to the bytes of all samples.
+ *          proportion to entries, clients_max and reserved memory pieces, and with checksums to the bytes of all
+ *          samples. A keyed cache takes a dc_cache_lookup of each key besides.
  *          @since 0.1 */
 DC_API int32_t dc_cache_check(dc_cache *cache, dc_cache_report *report, dc_error *error);
 

@@ -812,7 +812,8 @@ def dc_cache_check(cache, report, error):
         values there and expected; of several violations as many as fit
 
     :return: DC_OK; DC_ERROR_DAMAGED where an invariant is broken; DC_ERROR_ARGUMENT. Never blocks; takes time in
-        proportion to entries and reserved memory pieces, and with checksums to the bytes of all samples.
+        proportion to entries, clients_max and reserved memory pieces, and with checksums to the bytes of all
+        samples. A keyed cache takes a dc_cache_lookup of each key besides.
 
     Since 0.1
 

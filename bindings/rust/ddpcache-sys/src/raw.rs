@@ -733,8 +733,9 @@ extern "C" {
     ///   the file, and the values there and expected; of several violations as many as fit
     ///
     /// Returns `DC_OK`; `DC_ERROR_DAMAGED` where an invariant is broken; `DC_ERROR_ARGUMENT`. Never
-    /// blocks; takes time in proportion to entries and reserved memory pieces, and with checksums
-    /// to the bytes of all samples.
+    /// blocks; takes time in proportion to entries, `clients_max` and reserved memory pieces, and
+    /// with checksums to the bytes of all samples. A keyed cache takes a `dc_cache_lookup` of each
+    /// key besides.
     ///
     /// Since 0.1
     pub fn dc_cache_check(
