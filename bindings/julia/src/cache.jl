@@ -78,8 +78,8 @@ function Cache(
 )
     if length === nothing && ismissing(fingerprint)
         isempty(options) || throw(ArgumentError(
-            "to create a cache, give length and fingerprint too; to attach to one, its name, directory, read_only and " *
-            "timeout alone, and not $(join(keys(options), ", "))",
+            "to create a cache, give length and fingerprint too; to attach to one, its name, directory, read_only " *
+            "and timeout alone, and not $(join(keys(options), ", "))",
         ))
         return attach(name, directory, timeout, read_only)
     end
@@ -125,7 +125,8 @@ end
 
 function opened(handle::Ptr{Raw.dc_cache}, directory)
     users = Threads.Atomic{Int}(0)
-    cache = Cache(handle, users, 0, false, false, "", directory === nothing ? nothing : abspath(directory), "", NO_NESTING)
+    folder = directory === nothing ? nothing : abspath(directory)
+    cache = Cache(handle, users, 0, false, false, "", folder, "", NO_NESTING)
     finalizer(close_collected, cache)
     found = info(cache)
     cache.length, cache.keyed, cache.read_only = found.length, found.keyed, found.read_only
@@ -133,7 +134,7 @@ function opened(handle::Ptr{Raw.dc_cache}, directory)
     return cache
 end
 
-"The C options of keyword arguments; `keep_lengths` lets 0 stand for what a saved file says."
+"The C options of keyword arguments."
 function cache_options(;
     length::Integer,
     capacity::Integer = 0,

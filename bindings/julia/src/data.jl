@@ -44,5 +44,7 @@ Base.getindex(cached::CachedData, ::Colon) = cached[eachindex(cached)]
 
 Base.iterate(cached::CachedData, i = 1) = i > length(cached) ? nothing : (cached[i], i + 1)
 
-Base.show(io::IO, cached::CachedData) =
-    print(io, "CachedData(", length(cached), " observations of a ", nameof(typeof(cached.data)), ", ", cached.cache, ")")
+function Base.show(io::IO, cached::CachedData)
+    data = nameof(typeof(cached.data))
+    print(io, "CachedData(", length(cached), " observations of a ", data, ", ", cached.cache, ")")
+end

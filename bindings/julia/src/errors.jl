@@ -18,7 +18,8 @@ const STATUS_NAMES = Dict{Int32, Symbol}(
 )
 
 function Base.showerror(io::IO, error::DDPCacheError)
-    print(io, "DDPCacheError: ", error.message, " (", get(STATUS_NAMES, error.status, "status"), ", ", error.status, ")")
+    name = get(STATUS_NAMES, error.status, "status")
+    print(io, "DDPCacheError: ", error.message, " (", name, ", ", error.status, ")")
 end
 
 "Throws for an error; gives back what was expected to happen."

@@ -68,7 +68,11 @@ function rethrow_loaders(request)
     end
 end
 
-deadline_after(wait_ns::Int64) = (now = Int64(time_ns()); wait_ns > typemax(Int64) - now ? typemax(Int64) : now + wait_ns)
+function deadline_after(wait_ns::Int64)
+    now = Int64(time_ns())
+    return wait_ns > typemax(Int64) - now ? typemax(Int64) : now + wait_ns
+end
+
 left_until(deadline::Int64) = max(Int64(0), deadline - Int64(time_ns()))
 
 # What came back sooner than it was asked to could not wait: another task of this thread has a fill open.

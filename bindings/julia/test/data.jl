@@ -5,7 +5,8 @@ module MLUtilsFallbacks
 numobs(data) = length(data)
 getobs(data, i) = data[i]
 collated(observations) =
-    first(observations) isa Tuple ? Tuple(collated([o[k] for o in observations]) for k in 1:length(first(observations))) :
+    first(observations) isa Tuple ?
+    Tuple(collated([o[k] for o in observations]) for k in 1:length(first(observations))) :
     cat(observations...; dims = ndims(first(observations)) + 1)
 function eachbatch(f, data; batchsize, indices = 1:numobs(data), collate = false)
     for chosen in Iterators.partition(indices, batchsize)

@@ -26,7 +26,11 @@ end
             label[] = 9
         end
         @test sample isa NamedTuple && sample.image == fill(7, 2, 3) && sample.label[] == 9
-        pair = load!(fill -> (parts = allocate!(fill, (Int32, (2,)), (Int8, ())); parts[1] .= 1; parts[2] .= 2), cache, 2)
+        pair = load!(cache, 2) do fill
+            parts = allocate!(fill, (Int32, (2,)), (Int8, ()))
+            parts[1] .= 1
+            parts[2] .= 2
+        end
         @test pair[1] == [1, 1] && pair[2][] == 2
         bf = load!(fill -> allocate!(fill, DType(4, 16), 2) .= 0x3f80, cache, 3)
         @test dtype(bf) == DType(4, 16) && bf == [0x3f80, 0x3f80]

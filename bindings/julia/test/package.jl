@@ -13,7 +13,8 @@
         for _ in 1:2
             @test run_julia(code; environment = ["JULIA_DEPOT_PATH" => depot]) == "true own 1"
         end
-        compiled = [joinpath(folder, file) for (folder, _, files) in walkdir(joinpath(depot, "compiled")) for file in files]
+        folders = walkdir(joinpath(depot, "compiled"))
+        compiled = [joinpath(folder, file) for (folder, _, files) in folders for file in files]
         @test count(path -> endswith(path, ".ji") && occursin("DDPCache", path), compiled) == 1
     end
 end

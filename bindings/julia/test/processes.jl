@@ -78,7 +78,8 @@ end
 @testset "kill -9 of a Julia in the middle of a fill costs that decode alone" begin
     for loader in (
         "get!(() -> (println(\"filling\"); flush(stdout); sleep(100)), cache, 4)",
-        "load!(fill -> (memory = allocate!(fill, Int, 100); memory[1:50] .= 1; println(\"filling\"); flush(stdout); sleep(100)), cache, 4)",
+        "load!(fill -> (memory = allocate!(fill, Int, 100); memory[1:50] .= 1; println(\"filling\"); flush(stdout); " *
+        "sleep(100)), cache, 4)",
     )
         with_cache() do cache
             process = start_filler(cache.name, loader)

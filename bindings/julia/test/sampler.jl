@@ -59,7 +59,8 @@ end
 end
 
 @testset "an epoch is resumed under another number of ranks" begin
-    ranks(n, nodes) = [ShardedSampler(1000; seed = 5, topology = Topology(; node = k, nodes = n)) for k in 0:(nodes - 1)]
+    place_of(k, n) = Topology(; node = k, nodes = n)
+    ranks(n, nodes) = [ShardedSampler(1000; seed = 5, topology = place_of(k, n)) for k in 0:(nodes - 1)]
     first_ = ranks(4, 4)
     foreach(sampler -> set_epoch!(sampler, 2), first_)
     states = map(sampler -> save_state(sampler, 60), first_)
@@ -92,8 +93,8 @@ end
 end
 
 @testset "the launcher's variables say where a process stands" begin
-    variables = ("RANK" => "5", "WORLD_SIZE" => "6", "LOCAL_RANK" => "1", "LOCAL_WORLD_SIZE" => "2", "GROUP_RANK" => "2")
-    withenv(variables...) do
+    ranks = ("RANK" => "5", "WORLD_SIZE" => "6", "LOCAL_RANK" => "1", "LOCAL_WORLD_SIZE" => "2")
+    withenv(ranks..., "GROUP_RANK" => "2") do
         found = topology()
         @test (found.node, found.nodes, found.local_rank, found.local_size, found.rank) == (2, 3, 1, 2, 5)
         @test found.launcher === :torchrun
