@@ -121,7 +121,7 @@ Status make_file(const Birth &birth, Descriptor *file, Segment *segment) {
   // Through the mapping, since a hugetlbfs has no write(2).
   segment->stored_header() = segment->header;
   DC_FAULT_POINT("header-written");
-  if (birth.options.keep) segment->control().keep.store(1);
+  if (birth.options.keep) segment->control().keep.store(1, std::memory_order_relaxed);  // nobody else has it yet
   return begin_life(*segment, file->get(), birth.subject);
 }
 

@@ -21,8 +21,13 @@
 // touches it, then checks that the words that led there are unchanged; nobody takes a named extent. A dead client's
 // names count until its death is proved, since a process that lost its lock may still be writing.
 //
-//   EDGE name: the namer's store of the name and its later check, and a taker's change of the words and its later scan,
-//   are all seq_cst: either the scan sees the name, or the check sees the change.
+//   EDGE name: between the namer's store of the name and its check of the words, and between a taker's look at the words
+//   and its scan of the names, stands a seq_cst fence: either the scan sees the name, or the check sees the change. What
+//   the namer wrote before, its life and its high-water marks, is seen with the name.
+//   EDGE unnamed: what was done to the extent comes before the name is gone, and that before what its next owner does,
+//   whose own fence of EDGE name comes after the scan.
+//   EDGE left: a record's next client comes after what the last one did to it.
+//   EDGE slot, EDGE line: the same of threads of a process, for what they use in turn.
 #pragma once
 
 #include "fork.hpp"
@@ -119,6 +124,7 @@ class Clients final : public ForkAware {
   Status register_client();
   bool try_record(uint32_t number, const ProcessIdentity &self, int fd, uint64_t *handed_back);
   void clear_names(uint32_t number);
+  void leave_record();
   bool record_names(uint32_t number, uint64_t name) const;
   // How many entries it has taken over.
   uint64_t hand_back_fills(uint32_t number, uint32_t epoch);

@@ -20,10 +20,10 @@ Status Cache::close() {
   }
   stop_populating();
   {
-    const std::lock_guard<std::mutex> process_lock(process_mutex());
+    const std::lock_guard process_lock(process_mutex());
     clients_.detach();
   }
-  if (segment_.control().keep.load() == 0) {
+  if (segment_.control().keep.load(std::memory_order_relaxed) == 0) {
     remove_if_last();
   } else if (segment_.medium == Medium::disk && !segment_.read_only()) {
     put_on_disk_if_last();
@@ -34,7 +34,7 @@ Status Cache::close() {
 
 // Whatever fails here leaves the file to the next create or gc, which see that nobody is attached.
 void Cache::remove_if_last() {
-  const std::lock_guard<std::mutex> process_lock(process_mutex());
+  const std::lock_guard process_lock(process_mutex());
   Directory where;
   NameLock lock;
   const std::string file_name = Directory::cache_file(segment_.header.name);
@@ -44,8 +44,8 @@ void Cache::remove_if_last() {
   }
   const int fd = clients_.checked_fd();
   // Once more: a client that asked to keep it may have come and gone meanwhile.
-  if (fd >= 0 && probe(fd, kAttachByte) == ProbeResult::free && segment_.control().keep.load() == 0 &&
-      where.leads_to(file_name, segment_.identity)) {
+  if (fd >= 0 && probe(fd, kAttachByte) == ProbeResult::free &&
+      segment_.control().keep.load(std::memory_order_relaxed) == 0 && where.leads_to(file_name, segment_.identity)) {
     static_cast<void>(where.remove(file_name));
   }
 }
@@ -62,7 +62,7 @@ void Cache::put_on_disk_if_last() {
   if (!Directory::open(directory_.c_str(), &where).ok() || !is_last()) return;
   // Nearly all is written here, where nobody waits for it. The kernel tells of a failed write once a descriptor.
   if (fsync(clients_.checked_fd()) != 0) return;
-  const std::lock_guard<std::mutex> process_lock(process_mutex());
+  const std::lock_guard process_lock(process_mutex());
   NameLock lock;
   if (!NameLock::acquire(where, deadline_after(kClosedWaitNs), &lock).ok() || !is_last()) return;
   close_file(segment_, clients_.checked_fd());

@@ -18,12 +18,12 @@ void Cache::unpin(int64_t index, uint32_t name) {
   Place place;
   if (!clients_.give_reader_name(name - 1, &place)) {
     // It was not said which extent: any that was dropped meanwhile may be free now.
-    segment_.control().disturbances.fetch_add(1);
+    segment_.control().disturbances.fetch_add(1, std::memory_order_relaxed);  // a search that met a name goes on
     return;
   }
-  // EDGE name, from the other side: the name is gone before the entry is looked at, so either a search finds the extent
-  // unnamed or the drop is seen here and told to searches.
-  const EntryWord entry(segment_.entry(index).load());
+  // Relaxed: a hint where to search. A drop that is not seen here was told by who dropped, and a search that met the
+  // name has not failed for good.
+  const EntryWord entry(segment_.entry(index).load(std::memory_order_relaxed));
   Extent extent;
   const bool kept = entry.state() == State::ready && entry.place() == place;
   if (!kept && segment_.find_extent(place, &extent)) extents_.note_freed(extent);
@@ -33,23 +33,23 @@ void Cache::unpin(int64_t index, uint32_t name) {
 // nobody names it. True where there was a sample.
 bool Cache::drop(int64_t index) {
   Word &shared = segment_.entry(index);
-  uint64_t seen = shared.load();
   // Bounded: READY can change to BAD and either to EMPTY; then it is somebody else's removal.
-  while (EntryWord(seen).state() == State::ready || EntryWord(seen).state() == State::bad) {
+  while (true) {
+    const EntryWord word(shared.load(std::memory_order_acquire));  // EDGE publish: the extent's step is seen
+    if (word.state() != State::ready && word.state() != State::bad) return false;
     Extent extent;
-    const bool found = segment_.find_extent(EntryWord(seen).place(), &extent);
+    const bool found = segment_.find_extent(word.place(), &extent);
     if (found) extents_.announce_free(extent);
-    const EntryWord next = DC_MUTANT("drop-keeps-generation") ? EntryWord::empty(EntryWord(seen).generation())
-                                                              : EntryWord(seen).next_empty();
-    if (!shared.compare_exchange_strong(seen, next.bits())) continue;
+    const EntryWord next = DC_MUTANT("drop-keeps-generation") ? EntryWord::empty(word.generation()) : word.next_empty();
+    // Relaxed: it makes nothing known but itself, and goes on with the release sequence of the publication.
+    uint64_t seen = word.bits();
+    if (!shared.compare_exchange_strong(seen, next.bits(), std::memory_order_relaxed)) continue;
     if (!DC_MUTANT("drop-keeps-generation")) DC_MOVE(remove, seen, next.bits());
     DC_FAULT_POINT("dropped");
-    const bool was_ready = EntryWord(seen).state() == State::ready;
-    if (was_ready) tally(Counter::removed);
+    if (word.state() == State::ready) tally(Counter::removed);
     if (found) extents_.note_freed(extent);
-    return was_ready;
+    return word.state() == State::ready;
   }
-  return false;
 }
 
 Status Cache::remove(int64_t index) {

@@ -20,7 +20,9 @@ class Extents {
   Status take(uint64_t record_bytes, int64_t index, uint32_t generation, Extent *extent);
 
   // Tells searches that an extent is about to be given up: where the client dies in between, they still look again.
-  void announce_free(const Extent &extent) { segment_.class_line(extent.size_class).freed.fetch_add(1); }
+  void announce_free(const Extent &extent) {
+    segment_.class_line(extent.size_class).freed.fetch_add(1, std::memory_order_relaxed);
+  }
   // Tells searches that an extent was given up, unnamed.
   void note_freed(const Extent &extent);
 
@@ -41,7 +43,10 @@ class Extents {
   Status grow(uint32_t size_class);
   Status reserve_step(uint32_t step);
   bool can_grow() const;
-  uint64_t events(const ClassLine &line) const { return line.freed.load() + segment_.control().disturbances.load(); }
+  // EDGE told: who knows of an event sees that what it freed is free.
+  uint64_t events(const ClassLine &line) const {
+    return line.freed.load(std::memory_order_acquire) + segment_.control().disturbances.load(std::memory_order_acquire);
+  }
   uint32_t steps_of(uint32_t size_class) const;
 
   const Segment &segment_;

@@ -67,7 +67,7 @@ void Fill::opened(Cache *cache, int64_t index, uint32_t generation, uint32_t slo
 
 void Fill::finished() {
   if (phase_ == Phase::claimed || phase_ == Phase::allocated) {
-    cache_->clients_.record()->names[slot_].store(0);
+    cache_->clients_.record()->names[slot_].store(0, std::memory_order_release);  // EDGE unnamed
     DC_MOVE(unname, 0, 0);
     cache_->clients_.give_fill_slot(slot_);
   }
@@ -122,16 +122,19 @@ Status Fill::take_memory(uint64_t record_bytes, uint64_t data_bytes, uint8_t **r
   if (Status status = cache_->extents_.take(record_bytes, index_, generation_, &extent_); !status.ok()) return status;
   DC_FAULT_POINT("extent-taken");
 
-  // EDGE name: the store comes before both checks, and whoever takes the extent next changes a word before it scans.
   Clients &clients = cache_->clients_;
-  clients.record()->names[slot_].store(name_of(extent_.place));
+  clients.record()->names[slot_].store(name_of(extent_.place), std::memory_order_release);  // EDGE owner, for a check
   DC_MOVE(name, 0, name_of(extent_.place));
   DC_FAULT_POINT("extent-named");
-  const EntryWord entry = EntryWord(segment.entry(index_).load()).without_waiters();
+  // EDGE name: the store comes before both checks, and whoever takes the extent next sees a word changed before it
+  // scans. EDGE copy: and what is written from here on comes after the look at the entry that led to the extent.
+  atomic_fence(std::memory_order_seq_cst);
+  const EntryWord entry = EntryWord(segment.entry(index_).load(std::memory_order_relaxed)).without_waiters();
   const bool is_mine = entry == EntryWord::writing(generation_, clients.life()) &&
-                       segment.extent_word(extent_.place).load() == ExtentWord::owned(index_, generation_).bits();
+                       segment.extent_word(extent_.place).load(std::memory_order_relaxed) ==
+                           ExtentWord::owned(index_, generation_).bits();
   if (!is_mine && !DC_MUTANT("filler-does-not-check")) {
-    clients.record()->names[slot_].store(0);
+    clients.record()->names[slot_].store(0, std::memory_order_relaxed);  // nothing was done to it
     DC_MOVE(unname, 0, 0);
     cache_->extents_.note_freed(extent_);
     return failure(DC_ERROR_LOST, "the fill of index %lld was taken over: this process had lost its lock",
@@ -158,10 +161,12 @@ bool Fill::leave(EntryWord next, [[maybe_unused]] const char *fault_point) {
   // Bounded: the word can change once, by WAITERS; any other change means that the entry was taken over.
   bool left = DC_MUTANT("publish-before-payload") && next.state() == State::ready;
   if (DC_MUTANT("publish-by-store")) {
-    shared.store(next.bits());
+    shared.store(next.bits(), std::memory_order_release);
     left = true;
   }
-  while (!left && EntryWord(seen).without_waiters() == mine) left = shared.compare_exchange_strong(seen, next.bits());
+  while (!left && EntryWord(seen).without_waiters() == mine) {
+    left = shared.compare_exchange_strong(seen, next.bits(), std::memory_order_release, std::memory_order_relaxed);
+  }
   if (left) {
     next.state() == State::ready ? DC_MOVE(publish, seen, next.bits()) : DC_MOVE(give_up, seen, next.bits());
   }
@@ -199,7 +204,7 @@ void Fill::abort() {
   const bool has_extent = phase_ == Phase::allocated;
   if (has_extent) cache_->extents_.announce_free(extent_);
   // Before the entry moves on, so that a search that is told of the extent finds it unnamed.
-  clients.record()->names[slot_].store(0);
+  clients.record()->names[slot_].store(0, std::memory_order_release);  // EDGE unnamed
   DC_MOVE(unname, 0, 0);
   // EDGE release: a later claim of this entry comes after all that this fill did.
   leave(EntryWord::writing(generation_, clients.life()).next_empty(), "released");
@@ -222,7 +227,10 @@ Status Cache::await(int64_t index, EntryWord word, int64_t deadline_ns, bool *wa
   Word &shared = segment_.entry(index);
   uint64_t seen = word.bits();
   const EntryWord waiting = word.with_waiters();
-  if (!word.has_waiters() && !shared.compare_exchange_strong(seen, waiting.bits())) return {};
+  // Relaxed: the filler's CAS meets the bit, or this one the filler's word; nothing else is told.
+  if (!word.has_waiters() && !shared.compare_exchange_strong(seen, waiting.bits(), std::memory_order_relaxed)) {
+    return {};
+  }
   if (!word.has_waiters()) DC_MOVE(wait, seen, waiting.bits());
   DC_FAULT_POINT("waiting");
   if (!*waited) tally(Counter::waits);
@@ -250,7 +258,7 @@ Status Cache::claim(int64_t index, int64_t deadline_ns, bool unless_full, Fill *
     }
     if (unless_full && extents_.looks_full(1)) {
       // Or the last room has just been taken for this very index: then the entry says so by now.
-      if (shared.load(std::memory_order_acquire) == word.bits()) return DC_FULL;
+      if (shared.load(std::memory_order_relaxed) == word.bits()) return DC_FULL;  // EDGE full has ordered it
       continue;
     }
     if (Status status = clients_.may_fill(); !status.ok()) return status;
@@ -258,13 +266,13 @@ Status Cache::claim(int64_t index, int64_t deadline_ns, bool unless_full, Fill *
     if (Status status = clients_.take_fill_slot(&slot); !status.ok()) return status;
     FillNote &note = clients_.record()->fills[slot];
     note.since_ns.store(now_ns(), std::memory_order_relaxed);
-    note.index_plus_one.store(static_cast<uint64_t>(index) + 1);
+    note.index_plus_one.store(static_cast<uint64_t>(index) + 1, std::memory_order_release);  // EDGE note: and the mark
     DC_MOVE(note, 0, static_cast<uint64_t>(index) + 1);
     DC_FAULT_POINT("noted");
     uint64_t seen = word.bits();
+    // EDGE claim: who sees it sees the claimer registered, and the note.
     const EntryWord claimed = EntryWord::writing(word.generation(), clients_.life());
-    // EDGE claim: what the claimer does to an extent comes after what the entry's last filler did.
-    if (shared.compare_exchange_strong(seen, claimed.bits())) {
+    if (shared.compare_exchange_strong(seen, claimed.bits(), std::memory_order_release, std::memory_order_relaxed)) {
       DC_MOVE(claim, seen, claimed.bits());
       fill->phase_ = Fill::Phase::claimed;
       fill->opened(this, index, word.generation(), slot);

@@ -73,7 +73,7 @@ int32_t KeyTable::lookup(KeyHash key, int64_t *index) const {
 void KeyTable::place(int64_t index, KeyHash words) const {
   KeySlot &slot = slots_[static_cast<size_t>(index)];
   slot.tag.store(words.tag, std::memory_order_relaxed);
-  slot.rest.store(words.rest, std::memory_order_release);  // EDGE key
+  slot.rest.store(words.rest, std::memory_order_relaxed);  // nobody else sees the table yet
 }
 
 Status Cache::check_keyed() const {

@@ -64,7 +64,7 @@ Status list_caches(const char *directory, std::vector<std::string> *names) {
 Status unlink_cache(const char *name, const char *directory) {
   Directory where;
   if (Status status = Directory::open(directory, &where); !status.ok()) return status;
-  const std::lock_guard<std::mutex> process_lock(process_mutex());
+  const std::lock_guard process_lock(process_mutex());
   NameLock lock;
   if (Status status = NameLock::acquire(where, deadline_after(kNameWaitNs), &lock); !status.ok()) return status;
   Descriptor file;
@@ -77,7 +77,7 @@ Status unlink_cache(const char *name, const char *directory) {
 Status collect_garbage(const char *directory, int32_t *removed) {
   Directory where;
   if (Status status = Directory::open(directory, &where); !status.ok()) return status;
-  const std::lock_guard<std::mutex> process_lock(process_mutex());
+  const std::lock_guard process_lock(process_mutex());
   NameLock lock;
   if (Status status = NameLock::acquire(where, deadline_after(kNameWaitNs), &lock); !status.ok()) return status;
   return collect_garbage(where, removed);

@@ -69,7 +69,7 @@ class Opening {
   // DC_ERROR_NOT_FOUND where there is none, or only one that was in nobody's use and has been removed.
   Status open_existing(Cache **cache) {
     std::unique_ptr<Cache> opened(new Cache);
-    const std::lock_guard<std::mutex> process_lock(process_mutex());
+    const std::lock_guard process_lock(process_mutex());
     NameLock lock;
     Status locked = access_ == Access::read_only ? NameLock::acquire_existing(directory_, deadline_ns_, &lock)
                                                  : NameLock::acquire(directory_, deadline_ns_, &lock);
@@ -154,7 +154,7 @@ class Opening {
       deadline_ns_ = deadline_after(timeout_ns_);
     }
 
-    const std::lock_guard<std::mutex> process_lock(process_mutex());
+    const std::lock_guard process_lock(process_mutex());
     NameLock lock;
     if (Status status = NameLock::acquire(directory_, deadline_ns_, &lock); !status.ok()) return status;
     if (content_) {
@@ -168,7 +168,7 @@ class Opening {
 
   // Registers this process in a file that has no name yet: whoever finds it later finds it in use.
   static Status enter(Cache &opened, Descriptor file) {
-    const std::lock_guard<std::mutex> process_lock(process_mutex());
+    const std::lock_guard process_lock(process_mutex());
     // A child that was forked until here shares the description, and locks on that would live as long as the child.
     if (Status status = reopen(file.get(), &file); !status.ok()) return status;
     if (Status status = opened.clients_.begin(std::move(file)); !status.ok()) return status;
@@ -196,7 +196,9 @@ class Opening {
 
   Status give(std::unique_ptr<Cache> &opened, Cache **cache) {
     const Segment &segment = opened->segment_;
-    if (options_ && options_->keep && segment.control().keep.exchange(1) == 0 && segment.medium == Medium::disk) {
+    // Relaxed: the name lock is held.
+    if (options_ && options_->keep && segment.control().keep.exchange(1, std::memory_order_relaxed) == 0 &&
+        segment.medium == Medium::disk) {
       if (Status status = sync_control(segment); !status.ok()) return status;
     }
     opened->directory_ = directory_.path();

@@ -27,19 +27,19 @@ Populator::~Populator() {
 }
 
 Status Populator::start() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (running_.load(std::memory_order_acquire)) return {};
-  if (thread_.joinable()) thread_.join();  // it has ended, or is about to
+  const std::lock_guard lock(mutex_);
+  if (running_.load(std::memory_order_relaxed)) return {};  // the mutex, and the join, order what there is to order
+  if (thread_.joinable()) thread_.join();                   // it has ended, or is about to
   running_.store(true, std::memory_order_relaxed);
   const SignalsBlocked blocked;
   try {
-    thread_ = std::thread([this] {
+    thread_ = Thread([this] {
       run();
-      running_.store(false, std::memory_order_release);
+      running_.store(false, std::memory_order_relaxed);
     });
     return {};
   } catch (const std::system_error &error) {
-    running_.store(false, std::memory_order_release);
+    running_.store(false, std::memory_order_relaxed);
     return system_failure("pthread_create", "the populating thread", error.code().value());
   }
 }
@@ -68,7 +68,8 @@ Status Cache::populate() {
   if (!populator || !populator->is_here()) {
     std::unique_ptr<Populator> made = std::make_unique<Populator>(segment_);
     // One that a parent left behind cannot be ended here. Where another thread was quicker, its own is as good.
-    if (populator_.compare_exchange_strong(populator, made.get(), std::memory_order_acq_rel)) {
+    if (populator_.compare_exchange_strong(populator, made.get(), std::memory_order_release,
+                                           std::memory_order_acquire)) {
       populator = made.release();
     }
   }

@@ -5,12 +5,11 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
-#include <thread>
 
 #include "atomic.hpp"
 #include "fork.hpp"
 #include "segment.hpp"
+#include "threads.hpp"
 
 namespace ddpcache {
 
@@ -35,9 +34,8 @@ class Populator {
   const uint32_t generation_;
   Atomic<bool> running_{false};
   Atomic<bool> stop_{false};
-  std::mutex
-      mutex_;  // of who starts the thread; a child, where it may be locked for ever, makes a Populator of its own
-  std::thread thread_;
+  Mutex mutex_;  // of who starts the thread; a child, where it may be locked for ever, makes a Populator of its own
+  Thread thread_;
 };
 
 }  // namespace ddpcache

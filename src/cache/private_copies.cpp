@@ -36,9 +36,10 @@ void Pin::free_copy(const uint8_t *copy) { ::operator delete(const_cast<uint8_t 
 
 Status Cache::find_copy(int64_t index, Pin *pin, RecordGlance *found) {
   const Word &shared = segment_.entry(index);
-  EntryWord word(shared.load(std::memory_order_acquire));  // EDGE publish
   // Bounded: each further round, of three at most, has seen the sample dropped and filled anew.
-  for (int round = 0; round < 3 && word.state() == State::ready; ++round) {
+  for (int round = 0; round < 3; ++round) {
+    const EntryWord word(shared.load(std::memory_order_acquire));  // EDGE publish
+    if (word.state() != State::ready) return DC_MISS;
     Extent extent;
     if (!segment_.find_extent(word.place(), &extent)) return DC_MISS;  // a damaged word
     const uint8_t *record = segment_.readable(extent);
@@ -59,7 +60,6 @@ Status Cache::find_copy(int64_t index, Pin *pin, RecordGlance *found) {
           ((!segment_.checks_each_hit() && !word.is_unverified()) || record_is_intact(copy, head.record_bytes, index));
       return sound ? DC_OK : DC_MISS;
     }
-    word = EntryWord(shared.load(std::memory_order_acquire));  // EDGE publish
   }
   return DC_MISS;
 }

@@ -25,10 +25,10 @@ Status Cache::glance(int64_t index, EntryWord word, RecordGlance *glance) {
       return {};
   }
   if (segment_.read_only()) return DC_MISS;
-  // Nothing that a correct client does leads here. Relaxed on failure: another reader found the same.
+  // Nothing that a correct client does leads here. Relaxed: it tells nothing else, and where it fails another reader
+  // found the same.
   uint64_t seen = word.bits();
-  if (segment_.entry(index).compare_exchange_strong(seen, word.as_bad().bits(), std::memory_order_acq_rel,
-                                                    std::memory_order_relaxed)) {
+  if (segment_.entry(index).compare_exchange_strong(seen, word.as_bad().bits(), std::memory_order_relaxed)) {
     DC_MOVE(spoil, seen, word.as_bad().bits());
     tally(Counter::bad);
   }
@@ -43,16 +43,11 @@ Status Cache::verify(int64_t index, EntryWord word, RecordGlance *glance) {
   const bool intact = placed && glance_at_record(segment_.readable(extent), segment_.extent_bytes(extent), glance) &&
                       record_is_intact(segment_.readable(extent), segment_.extent_bytes(extent), index);
   DC_FAULT_POINT("verifying");
-  if (segment_.read_only()) {
-    // For itself alone: it can tell nobody. What was right under this word is right.
-    atomic_fence(std::memory_order_acquire);
-    const EntryWord still(segment_.entry(index).load(std::memory_order_relaxed));
-    return intact && still.without_waiters() == word.without_waiters() ? Status() : Status(DC_MISS);
-  }
   if (placed && !intact) extents_.announce_free(extent);
   uint64_t seen = word.bits();
   const EntryWord next = intact ? word.as_verified() : word.next_empty();
-  const bool changed = segment_.entry(index).compare_exchange_strong(seen, next.bits());
+  // Relaxed: the bytes were written in another boot; what was read while another rewrote them is shown to nobody.
+  const bool changed = segment_.entry(index).compare_exchange_strong(seen, next.bits(), std::memory_order_relaxed);
   if (changed) intact ? DC_MOVE(verify, seen, next.bits()) : DC_MOVE(refuse, seen, next.bits());
   if (intact) return changed || EntryWord(seen) == next ? Status() : Status(DC_MISS);
   if (changed) tally(Counter::bad);
@@ -64,13 +59,15 @@ Status Cache::find(int64_t index, Pin *pin, RecordGlance *found) {
   const Word &shared = segment_.entry(index);
   // EDGE publish: what READY leads to is complete. In a cache that never drops, it also stays: no name is needed.
   EntryWord word(shared.load(std::memory_order_acquire));
+  if (segment_.read_only() && (segment_.droppable() || word.is_unverified())) return find_copy(index, pin, found);
   if (!segment_.droppable()) return word.state() == State::ready ? glance(index, word, found) : Status(DC_MISS);
-  if (segment_.read_only()) return find_copy(index, pin, found);
   // Bounded: each further round, of three at most, has seen the sample dropped and filled anew.
   for (int round = 0; round < 3 && word.state() == State::ready; ++round) {
     DC_FAULT_POINT("reader-looked");
     if (!pin->name(index, word.place())) return DC_MISS;
-    const EntryWord still(shared.load());  // EDGE name
+    // Behind the fence of EDGE name. Relaxed: what is the same was acquired above, what is not is by the fence of the
+    // next round.
+    const EntryWord still(shared.load(std::memory_order_relaxed));
     // That it has been verified meanwhile changes nothing of what is named.
     if (still.without_waiters() == word.without_waiters()) return glance(index, still, found);
     if (DC_MUTANT("reader-does-not-recheck")) return glance(index, word, found);

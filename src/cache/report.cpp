@@ -14,7 +14,7 @@ namespace ddpcache {
 namespace {
 
 uint32_t clients_used(const Segment &segment) {
-  return std::min(segment.control().clients_used.load(), segment.header.geometry.clients_max);
+  return std::min(segment.control().clients_used.load(std::memory_order_relaxed), segment.header.geometry.clients_max);
 }
 
 }  // namespace
@@ -36,14 +36,15 @@ void Cache::info(dc_cache_info *info) {
   info->clients_max = header.geometry.clients_max;
   info->clients_attached = 0;
   for (uint32_t number = 0; number < clients_used(segment_); ++number) {
-    info->clients_attached += ClientWord(segment_.client(number).word.load()).life() == Life::live;
+    info->clients_attached +=
+        ClientWord(segment_.client(number).word.load(std::memory_order_relaxed)).life() == Life::live;
   }
   info->created = origin_.created;
   info->adopted = origin_.adopted;
   info->droppable = header.geometry.droppable;
   info->keyed = header.geometry.keyed;
   info->keys = segment_.control().keys.load(std::memory_order_relaxed);  // a count for people
-  info->keep = segment_.control().keep.load();
+  info->keep = segment_.control().keep.load(std::memory_order_relaxed);
   info->read_only = segment_.read_only();
   info->numa_nodes = interleaved_nodes(segment_.readable_arena());
   info->page_bytes = header.geometry.page_bytes;
@@ -96,11 +97,12 @@ void Cache::stats(int32_t scope, dc_cache_stats *stats) {
   const int64_t now = now_ns();
   for (uint32_t number = 0; number < clients_used(segment_); ++number) {
     const ClientRecord &record = segment_.client(number);
-    if (ClientWord(record.word.load()).life() != Life::live) continue;
+    if (ClientWord(record.word.load(std::memory_order_relaxed)).life() != Life::live) continue;
     for (const FillNote &note : record.fills) {
-      if (note.index_plus_one.load() == 0) continue;
+      if (note.index_plus_one.load(std::memory_order_relaxed) == 0) continue;
       ++stats->open_fills;
-      stats->oldest_fill_age_ns = std::max(stats->oldest_fill_age_ns, age_ns(now, note.since_ns.load()));
+      stats->oldest_fill_age_ns =
+          std::max(stats->oldest_fill_age_ns, age_ns(now, note.since_ns.load(std::memory_order_relaxed)));
     }
   }
 }

@@ -237,7 +237,7 @@ class Restoring final : public Content {
       if (Status status = report(); !status.ok()) return status;
     }
     if (keys != header_.keys) return damaged(sizeof(SavedHeader), "its keys are not as many as its header says");
-    segment.control().keys.store(keys);
+    segment.control().keys.store(keys, std::memory_order_relaxed);
     return {};
   }
 

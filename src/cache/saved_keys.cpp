@@ -15,7 +15,8 @@ KeySnapshot::KeySnapshot(const Segment &segment)
 bool KeySnapshot::take(int64_t index, SavedKey *key) {
   if (!in_use_[static_cast<size_t>(index)]) return false;
   const KeySlot &slot = segment_.key_slot(index);
-  const uint64_t rest = slot.rest.load(std::memory_order_acquire);  // EDGE key
+  // Relaxed: this thread has seen the tag before.
+  const uint64_t rest = slot.rest.load(std::memory_order_relaxed);
   const KeyHash hash = {slot.tag.load(std::memory_order_relaxed), rest};
   *key = {index, hash.tag, 0, 0};
   if (rest == 0 || !is_reachable(segment_.keys().home(hash), index)) return true;

@@ -79,7 +79,7 @@ class Segment {
   // False for a place outside the arena, in a step that is not reserved, or of no class: such a word is damaged.
   bool find_extent(Place place, Extent *extent) const {
     if (place.step >= layout.steps) return false;
-    const uint64_t word = step_word(place.step).load(std::memory_order_acquire);
+    const uint64_t word = step_word(place.step).load(std::memory_order_acquire);  // EDGE step
     if (word == 0 || word > layout.classes.size()) return false;
     *extent = {static_cast<uint32_t>(word - 1), place};
     return place.slot < layout.classes[word - 1].slots;

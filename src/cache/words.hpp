@@ -75,11 +75,13 @@ inline constexpr uint32_t kSlotBits = 20;
 static_assert(kClientBits + kEpochBits == 32 && kStepBits + kSlotBits == 32 && kGenerationBits + 3 == 32);
 static_assert(DC_CLIENTS_MAX < (1 << kClientBits));
 
-// Raises a high-water mark. Bounded: every failed CAS is somebody's raise.
+// Raises a high-water mark. Bounded: every failed CAS is somebody's raise. EDGE full, for who reads a mark that says
+// that there is no more; where a name comes after it, the fence of EDGE name orders it, also one that another raised.
 template <typename T>
 void raise_to(Atomic<T> &mark, T value) {
-  T seen = mark.load();
-  while (seen < value && !mark.compare_exchange_weak(seen, value)) {
+  T seen = mark.load(std::memory_order_relaxed);
+  while (seen < value &&
+         !mark.compare_exchange_weak(seen, value, std::memory_order_release, std::memory_order_relaxed)) {
   }
 }
 

@@ -7,8 +7,8 @@
 
 namespace ddpcache {
 // Neither is ever destroyed: threads may use caches while static objects go.
-std::mutex &process_mutex() {
-  static std::mutex *const mutex = new std::mutex;
+Mutex &process_mutex() {
+  static Mutex *const mutex = new Mutex;
   return *mutex;
 }
 
@@ -20,7 +20,7 @@ class Registry {
   }
 
   void add(ForkAware *object, int fd) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     announce(object, fd);
     object->previous_ = nullptr;
     object->next_ = first_;
@@ -35,12 +35,12 @@ class Registry {
   }
 
   void renew(ForkAware *object) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     object->after_fork_in_child();
   }
 
   void remove(ForkAware *object) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     (object->previous_ ? object->previous_->next_ : first_) = object->next_;
     if (object->next_) object->next_->previous_ = object->previous_;
   }
@@ -62,7 +62,7 @@ class Registry {
     after_fork_in_parent();
   }
 
-  std::mutex mutex_;
+  Mutex mutex_;
   ForkAware *first_ = nullptr;
 };
 

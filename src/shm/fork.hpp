@@ -6,7 +6,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
+
+#include "threads.hpp"
 
 namespace ddpcache {
 
@@ -17,7 +18,7 @@ void release_wiped(void *page, size_t bytes);
 
 // Guards name locks and registration; the fork handler takes it, so that no child inherits a lock file held or half a
 // registration. It may be held for as long as an open may wait.
-std::mutex &process_mutex();
+Mutex &process_mutex();
 
 // An object whose descriptors a child must replace.
 class ForkAware {

@@ -29,7 +29,7 @@ Status Turn::try_take(const Directory &directory, const std::string &name, bool 
   first_byte_ = static_cast<int64_t>(hash64(name.data(), name.size()) >> (64 - 62 + kRangeBits) << kRangeBits);
   *taken = false;
   // No child shall inherit the lock, or it would last as long as the child.
-  const std::lock_guard<std::mutex> process_lock(process_mutex());
+  const std::lock_guard process_lock(process_mutex());
   struct stat properties;
   if (Status status = open_lock_file(directory, &file_, &properties); !status.ok()) return status;
   identity_ = {properties.st_dev, properties.st_ino};

@@ -1,0 +1,165 @@
+// Clients that come, go and die.
+#include "scenarios.hpp"
+#include "world.hpp"
+
+namespace weak {
+namespace {
+
+using namespace ddpcache;
+
+std::shared_ptr<World> droppable(int clients) {
+  Shape shape;
+  shape.clients = clients;
+  shape.droppable = true;
+  auto world = std::make_shared<World>(shape);
+  world->store(0);
+  for (int t = 0; t < clients; ++t) world->prepare_thread(t, t);
+  return world;
+}
+
+Program a_waiter_takes_over_from_the_dead() {
+  auto world = std::make_shared<World>(Shape{});
+  for (int t = 0; t < 2; ++t) world->prepare_thread(t, t);
+  const auto dying = [=] {
+    claim_and_write((*world)[0], 0);
+    world->die(0);
+  };
+  const auto waiter = [=] { explorer().require(load((*world)[1], 0) == DC_OK, "a waiter got nothing"); };
+  return {{dying, waiter}, [=] { world->revive(0); }, {}};
+}
+
+// A newcomer takes the record of the dead, and a third what the dead had.
+Program a_record_is_taken_from_the_dead() {
+  Shape shape;
+  shape.clients = 3;
+  auto world = std::make_shared<World>(shape);
+  for (int t = 0; t < 3; ++t) world->prepare_thread(t, t);
+  world->unregister(2);
+  const auto dying = [=] {
+    claim_and_write((*world)[0], 0);
+    world->die(0);
+  };
+  return {{dying, [=] { enroll((*world)[2]); }, [=] { fill((*world)[1], 1); }},
+          [=] {
+            world->lose_lock(2);
+            world->revive(0);
+          },
+          {}};
+}
+
+Program a_dead_reader_leaves_its_names() {
+  auto world = droppable(3);
+  world->unregister(2);
+  const auto dying = [=] {
+    look_and_keep((*world)[0], 0);
+    world->die(0);
+  };
+  const auto taker = [=] {
+    static_cast<void>((*world)[1].remove(0));
+    fill((*world)[1], 1);
+  };
+  return {{dying, [=] { enroll((*world)[2]); }, taker},
+          [=] {
+            world->lose_lock(2);
+            world->revive(0);
+          },
+          {}};
+}
+
+// The record of one that leaves is another's next.
+Program a_record_changes_hands(bool with_descriptor) {
+  auto world = droppable(3);
+  world->unregister(2);
+  if (!with_descriptor) world->close_descriptor(0);
+  const auto leaving = [=] {
+    look((*world)[0], 0);
+    leave((*world)[0]);
+  };
+  const auto coming = [=] {
+    if (enroll((*world)[2])) look((*world)[2], 0);
+  };
+  const auto taker = [=] {
+    static_cast<void>((*world)[1].remove(0));
+    fill((*world)[1], 1);
+  };
+  return {{leaving, coming, taker},
+          [=] {
+            world->lose_lock(2);
+            if (with_descriptor) world->revive(0);
+          },
+          {}};
+}
+
+// A newcomer has the record of the dead, and looks at what another removes: the name is not the dead one's.
+Program a_newcomer_looks(bool with_name) {
+  auto world = droppable(3);
+  const uint64_t start = world->start_time(0);
+  world->unregister(2);
+  world->close_descriptor(0);
+  if (!with_name) world->take_reader_names(2);
+  const auto coming = [=] {
+    if (enroll((*world)[2])) look((*world)[2], 0);
+  };
+  const auto taker = [=] {
+    static_cast<void>((*world)[1].remove(0));
+    fill((*world)[1], 1);
+  };
+  return {{coming, taker},
+          [=] {
+            world->lose_lock(2);
+            declare_dead(start);
+          },
+          {}};
+}
+
+// Who has just registered is not taken for dead.
+Program a_newcomer_fills() {
+  Shape shape;
+  shape.clients = 3;
+  auto world = std::make_shared<World>(shape);
+  for (int t = 0; t < 3; ++t) world->prepare_thread(t, t);
+  world->unregister(2);
+  const auto coming = [=] {
+    if (!enroll((*world)[2])) return;
+    const int32_t status = fill((*world)[2], 0);
+    explorer().require(status == DC_OK || status == DC_PRESENT, "a fill of a live client was lost");
+  };
+  return {{coming, [=] { load((*world)[1], 0); }}, [=] { world->lose_lock(2); }, {}};
+}
+
+// Two threads of a forked child use the cache first.
+Program a_child_registers_once() {
+  auto world = droppable(2);
+  world->make_child(1);
+  for (int t = 0; t < 2; ++t) world->prepare_thread(t, 0);
+  const auto reader = [=] { explorer().require(look((*world)[1], 0) != 0, "a child does not see what is stored"); };
+  return {{reader, reader}, [=] { world->lose_lock(1); }, {}};
+}
+
+// Its first registration had failed.
+Program a_child_registers_late() {
+  auto world = droppable(2);
+  world->make_child(1);
+  (*world)[1].clients_.process_->generation.store(fork_generation());
+  for (int t = 0; t < 2; ++t) world->prepare_thread(t, 0);
+  return {{[=] { fill((*world)[1], 1); }, [=] { look((*world)[1], 0); }}, [=] { world->lose_lock(1); }, {}};
+}
+
+}  // namespace
+
+void add_clients(std::vector<Scenario> *all) {
+  const Bounds three = {.preemptions = 1, .stale = 1};
+  all->push_back({"a waiter takes over from the dead", {.slices = true}, a_waiter_takes_over_from_the_dead});
+  all->push_back({"a record is taken from the dead", three, a_record_is_taken_from_the_dead});
+  all->push_back({"a dead reader leaves its names", three, a_dead_reader_leaves_its_names});
+  all->push_back({"a record changes hands", three, [] { return a_record_changes_hands(true); }});
+  all->push_back(
+      {"a record changes hands, its descriptor closed", three, [] { return a_record_changes_hands(false); }});
+  all->push_back({"a newcomer looks", {}, [] { return a_newcomer_looks(true); }});
+  all->push_back({"a newcomer looks without a name", {}, [] { return a_newcomer_looks(false); }});
+  all->push_back({"a newcomer fills", {}, a_newcomer_fills});
+  all->push_back({"a child registers once", {}, a_child_registers_once});
+  all->push_back({"a child registers late", {}, a_child_registers_late});
+}
+
+}  // namespace weak
