@@ -21,9 +21,9 @@
 // touches it, then checks that the words that led there are unchanged; nobody takes a named extent. A dead client's
 // names count until its death is proved, since a process that lost its lock may still be writing.
 //
-//   EDGE name: between the namer's store of the name and its check of the words, and between a taker's look at the words
-//   and its scan of the names, stands a seq_cst fence: either the scan sees the name, or the check sees the change. What
-//   the namer wrote before, its life and its high-water marks, is seen with the name.
+//   EDGE name: between the namer's store of the name and its check of the words, and between a taker's look at the
+//   words and its scan of the names, stands a seq_cst fence: either the scan sees the name, or the check sees the
+//   change. What the namer wrote before, its life and its high-water marks, is seen with the name.
 //   EDGE unnamed: what was done to the extent comes before the name is gone, and that before what its next owner does,
 //   whose own fence of EDGE name comes after the scan.
 //   EDGE left: a record's next client comes after what the last one did to it.

@@ -5,9 +5,8 @@
 //   - which of the stores that coherence and happens-before allow a load reads, where a store comes in a word's
 //     modification order (a bounded number of choices per execution that are not the latest).
 // The model is that of [atomics.order] and [intro.races] without loads that read what is stored later, so values out
-// of thin air, and load buffering, do not come up (as in RC11). One total order S of all seq_cst operations is the order
-// in which they are explored. What is plain memory to the library is checked for data races where a scenario says that it
-// reads or writes it.
+// of thin air, and load buffering, do not come up (as in RC11). One total order S of all seq_cst operations is the
+// order in which they are explored. Plain memory is checked for data races where a scenario watches it.
 //
 // Threads are fibers of one thread of the system. Not thread-safe itself. Words are known by address; a file that is
 // mapped several times is one by `alias`.

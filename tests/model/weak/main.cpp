@@ -1,7 +1,8 @@
 // weak_memory                      explores all scenarios
-// weak_memory --table              and then each mutant, and prints who caught it
+// weak_memory --table [PART]       and then each mutant, and prints who caught it: of places that have PART in their name,
+//                                  or, after a !, have it not
 // weak_memory --random SEED RUNS   random executions of all scenarios, without bounds
-// weak_memory --trace NAME [LINE:COLUMN ORDER]   one scenario, perhaps with a mutant, and its violation step by step
+// weak_memory --only PART          scenarios with PART in their name, and their violations step by step
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -34,7 +35,7 @@ int print_table(const std::vector<Scenario> &scenarios, const std::vector<Explor
   const size_t sites = explorer().sites().size();
   for (size_t site = 0; site < sites; ++site) {
     const Site at = explorer().sites()[site];
-    if (only && place_of(at).find(only) == std::string::npos) continue;
+    if (only && (place_of(at).find(only + (*only == '!')) == std::string::npos) != (*only == '!')) continue;
     for (const std::memory_order to : weaker(at)) {
       const Row row = try_mutant(scenarios, runs, static_cast<int>(site), to);
       ++mutants;
