@@ -59,8 +59,14 @@ Status Cache::find(int64_t index, Pin *pin, RecordGlance *found) {
   const Word &shared = segment_.entry(index);
   // EDGE publish: what READY leads to is complete. In a cache that never drops, it also stays: no name is needed.
   EntryWord word(shared.load(std::memory_order_acquire));
-  if (segment_.read_only() && (segment_.droppable() || word.is_unverified())) return find_copy(index, pin, found);
-  if (!segment_.droppable()) return word.state() == State::ready ? glance(index, word, found) : Status(DC_MISS);
+  if (!segment_.droppable()) {
+    if (word.state() != State::ready) return DC_MISS;
+    // Who verifies for himself alone looks at a copy: another may find it wrong, and rewrite it.
+    if (word.is_unverified() && segment_.read_only()) [[unlikely]]
+      return find_copy(index, pin, found);
+    return glance(index, word, found);
+  }
+  if (segment_.read_only()) return find_copy(index, pin, found);
   // Bounded: each further round, of three at most, has seen the sample dropped and filled anew.
   for (int round = 0; round < 3 && word.state() == State::ready; ++round) {
     DC_FAULT_POINT("reader-looked");
