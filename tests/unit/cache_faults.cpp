@@ -209,11 +209,14 @@ TEST_P(SpoiltWhileRead, IsAMissOrLiesWithinTheCache) {
       const Place place = {static_cast<uint32_t>(random() % 4096), static_cast<uint32_t>(random() % (1 << 20))};
       const Place near = {right.place().step, static_cast<uint32_t>(random() % 64)};
       const uint32_t generation = static_cast<uint32_t>(random() % (1 << 29));
-      const EntryWord words[] = {EntryWord::ready(right.generation(), place), EntryWord::ready(generation, near),
+      const Place far = {right.place().step, place.slot};
+      const EntryWord words[] = {EntryWord::ready(right.generation(), place),
                                  EntryWord::ready(right.generation(), near),
+                                 EntryWord::ready(right.generation(), far),
+                                 EntryWord::ready(generation, near),
                                  EntryWord::writing(generation, {static_cast<uint32_t>(random() % 4096), 1}),
                                  EntryWord(random())};
-      file.set_entry(index, words[random() % 5]);
+      file.set_entry(index, words[random() % 6]);
     }
     if (random() % 2) std::this_thread::yield();
     if (!GetParam().heads || random() % 8 == 0) file.set_entry(index, right);

@@ -7,6 +7,7 @@ delivered since the last, 5 times.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -59,13 +60,23 @@ class Rank:
 
     def run(self) -> None:
         torch.set_num_threads(1)
-        while not self.is_over():
+        # torch raises from a signal handler, so also where nobody loads: while the loop goes round, or in `excuse`.
+        while True:
             try:
-                self.train()
-            except (RuntimeError, OSError, EOFError) as error:
-                if "Caught" in str(error) or (type(error) is RuntimeError and not any(w in str(error) for w in GONE)):
-                    raise
-                print("again:", repr(error), file=sys.stderr, flush=True)
+                try:
+                    while not self.is_over():
+                        self.train()
+                    return
+                except (RuntimeError, OSError, EOFError) as error:
+                    self.excuse(error)
+            except RuntimeError as error:
+                self.excuse(error)
+
+    def excuse(self, error: Exception) -> None:
+        """Goes on after what a killed worker costs a loader, and after nothing else."""
+        if "Caught" in str(error) or (type(error) is RuntimeError and not any(words in str(error) for words in GONE)):
+            raise error
+        print("again:", repr(error), file=sys.stderr, flush=True)
 
     def is_over(self) -> bool:
         return (self.folder / "over").exists()
@@ -111,7 +122,7 @@ class Job:
                         command,
                         stderr=errors,
                         start_new_session=True,
-                        env={**os.environ, "OMP_NUM_THREADS": "1"},
+                        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"},
                     )
                 )
 
@@ -127,17 +138,23 @@ class Job:
     def wait(self, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + HANG_SECONDS
         while not condition():
-            assert all(rank.poll() in (None, 0) for rank in self.ranks), self.errors()
+            ended = [rank.poll() for rank in self.ranks]
+            assert all(status in (None, 0) for status in ended), f"ranks ended with {ended}\n{self.errors()}"
             assert time.monotonic() < deadline, f"a rank hangs: {self.delivered()} delivered\n{self.errors()}"
             time.sleep(0.02)
 
-    def kill_a_worker(self) -> None:
+    def alive(self) -> list[int]:
+        """The workers that may be killed; none while all ranks are starting theirs again."""
         sessions = {rank.pid for rank in self.ranks}
-        text = (self.folder / "workers").read_text()
-        alive = [pid for pid in map(int, text.split()) if pid not in self.killed and session_of(pid) in sessions]
-        victim = random.choice(alive)
-        os.kill(victim, signal.SIGKILL)
+        announced = set(map(int, (self.folder / "workers").read_text().split()))
+        return [pid for pid in announced - self.killed if session_of(pid) in sessions]
+
+    def kill_a_worker(self) -> None:
+        self.wait(lambda: bool(self.alive()))
+        victim = random.choice(self.alive())
         self.killed.add(victim)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(victim, signal.SIGKILL)
 
     def end(self) -> None:
         (self.folder / "over").touch()
@@ -147,10 +164,18 @@ class Job:
         return "\n".join(file.read_text()[-2000:] for file in sorted(self.folder.glob("stderr*")))
 
     def kill(self) -> None:
+        """Of a test that failed: until nobody uses the cache any more."""
+        sessions = {rank.pid for rank in self.ranks}
         for rank in self.ranks:
-            if rank.poll() is None:
-                os.killpg(rank.pid, signal.SIGKILL)
-                rank.wait()
+            rank.kill()
+            rank.wait()
+        while left := [
+            pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if session_of(pid) in sessions
+        ]:
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.02)
 
 
 def session_of(pid: int) -> int | None:
@@ -203,4 +228,6 @@ def test_killed_workers_cost_time_and_nothing_else(name, tmp_path, method):
 
 
 if __name__ == "__main__":
-    Rank(*sys.argv[1:]).run()
+    rank = Rank(*sys.argv[1:])
+    rank.run()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
