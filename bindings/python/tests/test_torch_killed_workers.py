@@ -164,11 +164,12 @@ class Job:
         return "\n".join(file.read_text()[-2000:] for file in sorted(self.folder.glob("stderr*")))
 
     def kill(self) -> None:
-        """Of a test that failed: until nobody uses the cache any more."""
-        sessions = {rank.pid for rank in self.ranks}
-        for rank in self.ranks:
+        """Of a test that failed: until nobody uses the cache any more. The ranks are reaped last, so that nobody else gets
+        the numbers of their sessions."""
+        running = [rank for rank in self.ranks if rank.poll() is None]
+        for rank in running:
             rank.kill()
-            rank.wait()
+        sessions = {rank.pid for rank in running}
         while left := [
             pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if session_of(pid) in sessions
         ]:
@@ -176,6 +177,8 @@ class Job:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.02)
+        for rank in running:
+            rank.wait()
 
 
 def session_of(pid: int) -> int | None:
