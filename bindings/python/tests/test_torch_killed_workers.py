@@ -164,8 +164,8 @@ class Job:
         return "\n".join(file.read_text()[-2000:] for file in sorted(self.folder.glob("stderr*")))
 
     def kill(self) -> None:
-        """Of a test that failed: until nobody uses the cache any more. The ranks are reaped last, so that nobody else gets
-        the numbers of their sessions."""
+        """Of a test that failed: until nobody uses the cache any more. The ranks are reaped last, so that nobody else
+        gets the numbers of their sessions."""
         running = [rank for rank in self.ranks if rank.poll() is None]
         for rank in running:
             rank.kill()
