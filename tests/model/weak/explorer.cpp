@@ -222,6 +222,7 @@ Outcome Explorer::explore(const Program &program, const Bounds &bounds, Mutation
       break;
     }
   }
+  if (bounds.random_seed != 0) outcome.complete = outcome.executions == bounds.executions;
   outcome.violation = state.violation;
   if (bounds.trace && bounds.random_seed == 0 && !state.violation.empty()) {
     state.tracing = true;

@@ -66,7 +66,7 @@ struct Bounds {
 
 struct Outcome {
   int64_t executions = 0;
-  bool complete = false;  // all that the bounds allow was explored
+  bool complete = false;  // all that the bounds allow was explored; all random executions were run
   std::string violation;
 };
 

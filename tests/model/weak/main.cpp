@@ -1,5 +1,5 @@
 // weak_memory                      explores all scenarios
-// weak_memory --table [PART]       and then each mutant, and prints who caught it: of places that have PART in their name,
+// weak_memory --table [PART [SCENARIO]]   and then each mutant, and prints who caught it: of places that have PART in their name,
 //                                  or, after a !, have it not
 // weak_memory --random SEED RUNS   random executions of all scenarios, without bounds
 // weak_memory --only PART          scenarios with PART in their name, and their violations step by step
@@ -59,6 +59,9 @@ int main(int count, char **arguments) {
   if (count > 2 && std::strcmp(arguments[1], "--only") == 0) {
     std::erase_if(scenarios, [&](const Scenario &s) { return s.name.find(arguments[2]) == std::string::npos; });
     for (Scenario &s : scenarios) s.bounds.trace = true;
+  }
+  if (table && count > 3) {
+    std::erase_if(scenarios, [&](const Scenario &s) { return s.name.find(arguments[3]) == std::string::npos; });
   }
   if (count > 3 && std::strcmp(arguments[1], "--random") == 0) {
     for (Scenario &scenario : scenarios) {

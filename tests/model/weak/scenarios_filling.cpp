@@ -226,6 +226,23 @@ Program two_fill_what_was_used_before() {
           [=] { explorer().require(*stored == 1, "not as many stored as there is room for"); }};
 }
 
+// In a step whose cursor has passed a word that nobody has owned, since its mover died.
+Program two_fill_what_was_passed_over() {
+  auto world = std::make_shared<World>(Shape{});
+  static_cast<void>((*world)[0].extents_.grow(0));
+  (*world)[0].segment_.class_line(0).cursor.store(uint64_t{1} << 32 | 1);
+  for (int t = 0; t < 2; ++t) world->prepare_thread(t, t);
+  auto stored = std::make_shared<int>(0);
+  const auto filler = [=](int client) {
+    const int32_t status = fill((*world)[client], client);
+    explorer().require(status == DC_OK || status == DC_FULL, "a fill was lost");
+    *stored += status == DC_OK;
+  };
+  return {{[=] { filler(0); }, [=] { filler(1); }},
+          [=] { *stored = 0; },
+          [=] { explorer().require(*stored == 1, "not as many stored as there is room for"); }};
+}
+
 Program an_aborted_fill_without_its_lock() {
   auto world = std::make_shared<World>(Shape{});
   for (int t = 0; t < 2; ++t) world->prepare_thread(t, t);
@@ -311,6 +328,7 @@ void add_filling(std::vector<Scenario> *all) {
   all->push_back({"two fills without their lock", three, two_fills_without_their_lock});
   all->push_back({"a takeover is told", {}, a_takeover_is_told});
   all->push_back({"an aborted fill without its lock", {}, an_aborted_fill_without_its_lock});
+  all->push_back({"two fill what was passed over", {}, two_fill_what_was_passed_over});
   all->push_back({"two fill what was used before", {}, two_fill_what_was_used_before});
   all->push_back({"a removal is told to a search", {.stale = 3}, a_removal_is_told_to_a_search});
   all->push_back({"a step is left to searches", {.stale = 3}, a_step_is_left_to_searches});
