@@ -195,7 +195,7 @@ bool Clients::try_record(uint32_t number, const ProcessIdentity &self, int fd, u
   DC_MOVE(clear, 0, 0);
   // The proof goes with the dead one's identity, of which a death from here on may leave a part.
   const ClientWord vacant(Life::free, word.epoch());
-  record.word.store(vacant.bits(), std::memory_order_release);  // EDGE unnamed
+  record.word.store(vacant.bits(), std::memory_order_relaxed);  // behind the fence of clear_names
   if (word.life() == Life::dead) DC_MOVE(vacate, word.bits(), vacant.bits());
   record.pid.store(self.pid, std::memory_order_relaxed);
   record.start_time.store(self.start_time, std::memory_order_relaxed);
@@ -215,17 +215,18 @@ bool Clients::try_record(uint32_t number, const ProcessIdentity &self, int fd, u
   return true;
 }
 
-// EDGE unnamed, for the dead, whose end the kernel has ordered before this.
+// Of who leaves, or of the dead, whose end the kernel has ordered before this.
 void Clients::clear_names(uint32_t number) {
   ClientRecord &record = segment_.client(number);
-  for (Word &name : record.names) name.store(0, std::memory_order_release);
+  atomic_fence(std::memory_order_release);  // EDGE unnamed: of all that follow
+  for (Word &name : record.names) name.store(0, std::memory_order_relaxed);
   // Relaxed: the record has no other client any more.
   const uint32_t names = record.reader_names_used.load(std::memory_order_relaxed);
   const uint32_t used = segment_.droppable() ? std::min(names, kReaderNames) : 0;
-  for (uint32_t i = 0; i < used; ++i) segment_.reader_name(number, i).store(0, std::memory_order_release);
-  record.names_used.store(0, std::memory_order_release);
-  record.reader_names_used.store(0, std::memory_order_release);
-  record.unnamed_readers.store(0, std::memory_order_release);
+  for (uint32_t i = 0; i < used; ++i) segment_.reader_name(number, i).store(0, std::memory_order_relaxed);
+  record.names_used.store(0, std::memory_order_relaxed);
+  record.reader_names_used.store(0, std::memory_order_relaxed);
+  record.unnamed_readers.store(0, std::memory_order_relaxed);
 }
 
 uint64_t Clients::hand_back_fills(uint32_t number, uint32_t epoch) {

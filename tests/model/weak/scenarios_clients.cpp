@@ -47,9 +47,10 @@ Program a_record_is_taken_from_the_dead() {
           {}};
 }
 
-Program a_dead_reader_leaves_its_names() {
+Program a_dead_reader_leaves_its_names(bool has_names) {
   auto world = droppable(3);
   world->unregister(2);
+  if (!has_names) world->take_reader_names(0);
   const auto dying = [=] {
     look_and_keep((*world)[0], 0);
     world->die(0);
@@ -151,7 +152,8 @@ void add_clients(std::vector<Scenario> *all) {
   const Bounds three = {.preemptions = 1, .stale = 1};
   all->push_back({"a waiter takes over from the dead", {.slices = true}, a_waiter_takes_over_from_the_dead});
   all->push_back({"a record is taken from the dead", three, a_record_is_taken_from_the_dead});
-  all->push_back({"a dead reader leaves its names", three, a_dead_reader_leaves_its_names});
+  all->push_back({"a dead reader leaves its names", three, [] { return a_dead_reader_leaves_its_names(true); }});
+  all->push_back({"a dead reader leaves its count", three, [] { return a_dead_reader_leaves_its_names(false); }});
   all->push_back({"a record changes hands", three, [] { return a_record_changes_hands(true); }});
   all->push_back(
       {"a record changes hands, its descriptor closed", three, [] { return a_record_changes_hands(false); }});
