@@ -1,6 +1,6 @@
 // weak_memory                      explores all scenarios
-// weak_memory --table [PART [SCENARIO]]   and then each mutant, and prints who caught it: of places that have PART in their name,
-//                                  or, after a !, have it not
+// weak_memory --table [PART [SCENARIO]]   and then each mutant, and prints who caught it: of places that have PART in
+//                                  their name, or, after a !, have it not; by scenarios with SCENARIO in theirs
 // weak_memory --random SEED RUNS   random executions of all scenarios, without bounds
 // weak_memory --only PART          scenarios with PART in their name, and their violations step by step
 #include <cstdio>

@@ -76,6 +76,7 @@ TEST(WeakMemory, EveryOrderIsNeeded) {
   for (size_t site = 0; site < explorer().sites().size(); ++site) {
     const Site at = explorer().sites()[site];
     for (const std::memory_order to : weaker(at)) {
+      // The orders of dc_cache_check are not reduced: docs/memory-model.md.
       if (place_of(at).find("checker") != std::string::npos || place_of(at).find("look_at") != std::string::npos)
         continue;
       EXPECT_NE(try_mutant(scenarios, runs, static_cast<int>(site), to).caught_by, "")
