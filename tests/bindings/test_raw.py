@@ -122,6 +122,8 @@ def other_release(tmp_path_factory):
     names = re.findall(r"^    (\w+);$", EXPORTS.read_text(), re.MULTILINE)
     (folder / "other.c").write_text("".join(f"int {each}(void) {{ return 99; }}\n" for each in names))
     run("cc", "-shared", "-fPIC", folder / "other.c", "-o", folder / "libddpcache.so.1")
+    (folder / "newer.c").write_text("int dc_abi_version(void) { return 99; }\n")
+    run("cc", "-shared", "-fPIC", folder / "newer.c", "-o", folder / "newer.so")
     (folder / "old.c").write_text("int dc_abi_version(void) { return 1; }\n")
     run("cc", "-shared", "-fPIC", folder / "old.c", "-o", folder / "old.so")
     return folder
@@ -134,6 +136,13 @@ def test_another_abi_version_is_refused(other_release):
     program = BINDINGS / "julia" / "src" / "raw.jl"
     julia = subprocess.run([JULIA, program], env=environment(DDPCACHE_LIBRARY=library), capture_output=True, text=True)
     assert julia.returncode and re.search(r"for ABI version \d+, but .*libddpcache.so.1 has 99", julia.stderr)
+
+
+def test_another_abi_version_that_lacks_functions_is_called_so_by_julia(other_release):
+    library = str(other_release / "newer.so")
+    program = BINDINGS / "julia" / "src" / "raw.jl"
+    julia = subprocess.run([JULIA, program], env=environment(DDPCACHE_LIBRARY=library), capture_output=True, text=True)
+    assert julia.returncode and re.search(r"for ABI version \d+, but .*newer.so has 99", julia.stderr)
 
 
 def test_a_library_that_lacks_functions_is_refused(other_release):

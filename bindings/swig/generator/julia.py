@@ -60,14 +60,14 @@ end
 function __init__()
     path = library_path()
     library = dlopen(path)
-    for (address, name) in FUNCTIONS
-        address[] = dlsym(library, name)
-    end
+    # First: another version may lack the other functions.
+    _dc_abi_version[] = dlsym(library, :dc_abi_version)
     dc_abi_version() == DC_ABI_VERSION || error(
         "these bindings are for ABI version $DC_ABI_VERSION, but $path has $(dc_abi_version())",
     )
-end
-
+    for (address, name) in FUNCTIONS
+        address[] = dlsym(library, name)
+    end
 end
 """
 
