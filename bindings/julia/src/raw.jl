@@ -2769,3 +2769,5 @@ function __init__()
         address[] = dlsym(library, name)
     end
 end
+
+end

@@ -69,6 +69,8 @@ function __init__()
         address[] = dlsym(library, name)
     end
 end
+
+end
 """
 
 
