@@ -53,6 +53,7 @@ from ._errors import (
 from ._job import job_id
 from ._records import CacheEstimate, CacheInfo, CacheReport, CacheStats, SavedInfo
 from ._sampler import Sampler, Topology, topology
+from ._shared_dict import SharedDict
 
 _ddpcache._connect(
     error_of, _samples.flatten, _samples.plan_of_structure, _samples.plan_of_names, _samples.plan_of_structure
@@ -95,6 +96,7 @@ __all__ = [
     "Sampler",
     "SamplerStateError",
     "SavedInfo",
+    "SharedDict",
     "StateError",
     "SystemCallError",
     "ThreadError",
