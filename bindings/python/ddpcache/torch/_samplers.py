@@ -26,6 +26,7 @@ class _Compatible(_Base[int]):
     """Torch's constructor, attributes and errors, with the order of the C library."""
 
     _order: Literal["torch", "viscy"]
+    _resumed: tuple[int, bytes] | None = None  # an epoch of which the rest is dealt, and its state
 
     def _dealt(self) -> Sampler:
         """The current epoch. Attributes may have been set since the last one, as torch allows."""
@@ -45,10 +46,38 @@ class _Compatible(_Base[int]):
                 f"the data set has {len(self.dataset)} samples, "  # type: ignore[arg-type]
                 f"and had another number when this sampler was made, for {self.num_samples} samples a rank"
             )
+        if self._resumed is not None and self._resumed[0] == self.epoch:
+            sampler.load_state(self._resumed[1])
         return sampler
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._dealt())
+
+    def __len__(self) -> int:
+        return self.num_samples if self._resumed is None else len(self._dealt())
+
+    def set_epoch(self, epoch: int) -> None:
+        """Goes to an epoch. That of a state that was just loaded stays what it is, the rest of one."""
+        if self._resumed is not None and epoch != self._resumed[0]:
+            self._resumed = None
+        super().set_epoch(epoch)
+
+    def save_state(self, consumed: int) -> bytes:
+        """Where the current epoch stands, for `load_state`; see ddpcache.Sampler.save_state."""
+        return self._dealt().save_state(consumed)
+
+    def load_state(self, state: bytes) -> None:
+        """Goes on where the current epoch was stopped, under the same number of ranks: call `set_epoch` first.
+
+        `len` is then that of the rest, until `set_epoch` goes to another epoch. Raises SamplerStateError, which says
+        what differs, and changes nothing then.
+        """
+        before, self._resumed = self._resumed, (self.epoch, bytes(state))
+        try:
+            self._dealt()
+        except BaseException:
+            self._resumed = before
+            raise
 
     @property
     def real_size(self) -> int:
@@ -143,6 +172,8 @@ class NodeSampler(_Base[int]):
                 number(name, value, least, _swig.DC_SAMPLER_WORLD_MAX)
         self._layout = Layout(num_nodes, node, local_rank, local_world)
         self._found: tuple[tuple[int, int] | None, Sampler] | None = None
+        self._state: bytes | None = None  # the last that was loaded
+        self._resumed = False  # in the epoch of that state
         self._open(Topology())  # checks the arguments
 
     def _open(self, place: Topology) -> Sampler:
@@ -161,6 +192,10 @@ class NodeSampler(_Base[int]):
         group = process_group()
         if self._found is None or self._found[0] != group:
             sampler = self._open(resolve(self._layout, self._cache))
+            if self._state is not None:
+                sampler.load_state(self._state)
+                if not self._resumed:
+                    sampler.set_epoch(self.epoch ^ 1)  # any other, so that it forgets the rest
             self._found = group, sampler
             length, world = len(self.dataset), sampler.topology.world_size  # type: ignore[arg-type]
             if self.tail == "exact" and length % world:
@@ -182,8 +217,32 @@ class NodeSampler(_Base[int]):
         return self.num_samples
 
     def set_epoch(self, epoch: int) -> None:
-        """Goes to an epoch, 0 to 2**40 - 1. Constant time; running iterations go on in the epoch that they began."""
-        self.epoch = number("epoch", epoch, 0, _swig.DC_SAMPLER_EPOCH_MAX)
+        """Goes to an epoch, 0 to 2**40 - 1. Constant time; running iterations go on in the epoch that they began.
+
+        The epoch of a state that was just loaded stays what it is, the rest of an epoch; any other is whole.
+        """
+        epoch = number("epoch", epoch, 0, _swig.DC_SAMPLER_EPOCH_MAX)
+        self._resumed = self._resumed and epoch == self.epoch
+        self.epoch = epoch
+
+    def save_state(self, consumed: int) -> bytes:
+        """Where the current epoch stands, for `load_state`, under this or another number of nodes and ranks.
+
+        All ranks give the same bytes. `consumed` is how many samples *each* rank was trained on since the epoch began
+        or was resumed: batches * batch_size, at most ``len(sampler)``. See ddpcache.Sampler.save_state.
+        """
+        return self._dealt().save_state(consumed)
+
+    def load_state(self, state: bytes) -> None:
+        """Goes on where a saved epoch was stopped: its rest is dealt anew, nothing twice and nothing lost.
+
+        `len` is then that of the rest, until `set_epoch` goes to another epoch. All ranks load the same state; it may
+        be the first use of this sampler, so that what that says of collective calls holds here. Raises
+        SamplerStateError, which says what differs, and changes nothing then.
+        """
+        sampler = self._dealt()
+        sampler.load_state(state)
+        self._state, self._resumed, self.epoch = bytes(state), True, sampler.epoch
 
     @property
     def real_size(self) -> int:
@@ -217,8 +276,8 @@ class NodeSampler(_Base[int]):
 
     @property
     def num_samples(self) -> int:  # type: ignore[override]
-        """Samples of this rank in each epoch."""
-        if self.tail == "exact":
+        """Samples of this rank in each epoch, or in the rest of a resumed one."""
+        if self.tail == "exact" or self._resumed:
             return len(self._dealt())
         world = self.num_replicas
         return (len(self.dataset) + (0 if self.drop_last else world - 1)) // world  # type: ignore[arg-type]
@@ -271,6 +330,14 @@ class NodeBatchSampler(_Base[list[int]]):
     def set_epoch(self, epoch: int) -> None:
         """Goes to an epoch, as the sampler does."""
         self.sampler.set_epoch(epoch)
+
+    def save_state(self, consumed: int) -> bytes:
+        """As the sampler's: `consumed` counts samples, not batches."""
+        return self.sampler.save_state(consumed)
+
+    def load_state(self, state: bytes) -> None:
+        """As the sampler's."""
+        self.sampler.load_state(state)
 
     @property
     def real_size(self) -> int:
