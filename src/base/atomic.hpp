@@ -11,6 +11,16 @@ namespace ddpcache {
 template <typename T>
 using Atomic = std::atomic<T>;
 
+// Of an access that is relaxed because a fence makes the order. ThreadSanitizer knows no fences, so there the access
+// makes it: to its reports that is the same, since a fence says of some accesses what these say of one.
+#ifdef __SANITIZE_THREAD__
+inline constexpr std::memory_order kRelaxedBeforeFence = std::memory_order_acquire;  // a load
+inline constexpr std::memory_order kRelaxedAfterFence = std::memory_order_release;   // a store
+#else
+inline constexpr std::memory_order kRelaxedBeforeFence = std::memory_order_relaxed;
+inline constexpr std::memory_order kRelaxedAfterFence = std::memory_order_relaxed;
+#endif
+
 inline void atomic_fence(std::memory_order order) noexcept { std::atomic_thread_fence(order); }
 
 // Copies bytes that another process may be writing. Nothing may follow from them until it is known that none was.

@@ -219,14 +219,14 @@ bool Clients::try_record(uint32_t number, const ProcessIdentity &self, int fd, u
 void Clients::clear_names(uint32_t number) {
   ClientRecord &record = segment_.client(number);
   atomic_fence(std::memory_order_release);  // EDGE unnamed: of all that follow
-  for (Word &name : record.names) name.store(0, std::memory_order_relaxed);
+  for (Word &name : record.names) name.store(0, kRelaxedAfterFence);
   // Relaxed: the record has no other client any more.
   const uint32_t names = record.reader_names_used.load(std::memory_order_relaxed);
   const uint32_t used = segment_.droppable() ? std::min(names, kReaderNames) : 0;
-  for (uint32_t i = 0; i < used; ++i) segment_.reader_name(number, i).store(0, std::memory_order_relaxed);
-  record.names_used.store(0, std::memory_order_relaxed);
-  record.reader_names_used.store(0, std::memory_order_relaxed);
-  record.unnamed_readers.store(0, std::memory_order_relaxed);
+  for (uint32_t i = 0; i < used; ++i) segment_.reader_name(number, i).store(0, kRelaxedAfterFence);
+  record.names_used.store(0, kRelaxedAfterFence);
+  record.reader_names_used.store(0, kRelaxedAfterFence);
+  record.unnamed_readers.store(0, kRelaxedAfterFence);
 }
 
 uint64_t Clients::hand_back_fills(uint32_t number, uint32_t epoch) {
@@ -277,19 +277,19 @@ bool Clients::is_gone(ClientLife owner) {
   return word != ClientWord(Life::live, owner.epoch);
 }
 
-// Whether a record, of whichever life it is in, names this extent or may. Relaxed: it lies between two fences, that of
-// is_named and that of the fill which takes the extent, or goes on with another (EDGE name, EDGE unnamed).
+// Whether a record, of whichever life it is in, names this extent or may. It lies between two fences, that of is_named
+// and that of the fill which takes the extent, or goes on with another (EDGE name, EDGE unnamed).
 bool Clients::record_names(uint32_t number, uint64_t name) const {
   const ClientRecord &record = segment_.client(number);
-  if (record.unnamed_readers.load(std::memory_order_relaxed) > 0) return true;
-  const uint32_t fills = std::min<uint32_t>(record.names_used.load(std::memory_order_relaxed), DC_FILLS_MAX);
+  if (record.unnamed_readers.load(kRelaxedBeforeFence) > 0) return true;
+  const uint32_t fills = std::min<uint32_t>(record.names_used.load(kRelaxedBeforeFence), DC_FILLS_MAX);
   for (uint32_t i = 0; i < fills; ++i) {
-    if (record.names[i].load(std::memory_order_relaxed) == name) return true;
+    if (record.names[i].load(kRelaxedBeforeFence) == name) return true;
   }
   if (!segment_.droppable()) return false;
-  const uint32_t readers = std::min(record.reader_names_used.load(std::memory_order_relaxed), kReaderNames);
+  const uint32_t readers = std::min(record.reader_names_used.load(kRelaxedBeforeFence), kReaderNames);
   for (uint32_t i = 0; i < readers; ++i) {
-    if (segment_.reader_name(number, i).load(std::memory_order_relaxed) == name) return true;
+    if (segment_.reader_name(number, i).load(kRelaxedBeforeFence) == name) return true;
   }
   return false;
 }
@@ -301,7 +301,7 @@ bool Clients::is_named(Place place) {
   const uint32_t used = std::min(clients, segment_.header.geometry.clients_max);
   for (uint32_t number = 0; number < used; ++number) {
     const ClientRecord &record = segment_.client(number);
-    const ClientWord before(record.word.load(std::memory_order_relaxed));
+    const ClientWord before(record.word.load(kRelaxedBeforeFence));
     if (before.life() == Life::free || !record_names(number, wanted)) continue;
     // EDGE name has ordered it: of whom a name counts, his life is seen, and with it his identity, or that of a later
     // life, which began after this one's death was proved.
@@ -370,7 +370,8 @@ uint32_t Clients::take_reader_name(Place place) {
       if (taken & bit) continue;
       const uint32_t number = w * 64 + static_cast<uint32_t>(std::countr_zero(bit));
       raise_to(own->reader_names_used, number + 1);
-      segment_.reader_name(process_->life.client, number).store(name_of(place), std::memory_order_relaxed);
+      // EDGE unnamed, of what the slot's last reader did: who scans for that may meet this name instead of none.
+      segment_.reader_name(process_->life.client, number).store(name_of(place), std::memory_order_release);
       DC_MOVE(name_view, 0, name_of(place));
       atomic_fence(std::memory_order_seq_cst);  // EDGE name: between this and the caller's check
       return number;

@@ -134,7 +134,7 @@ Status Fill::take_memory(uint64_t record_bytes, uint64_t data_bytes, uint8_t **r
                        segment.extent_word(extent_.place).load(std::memory_order_relaxed) ==
                            ExtentWord::owned(index_, generation_).bits();
   if (!is_mine && !DC_MUTANT("filler-does-not-check")) {
-    clients.record()->names[slot_].store(0, std::memory_order_relaxed);  // nothing was done to it
+    clients.record()->names[slot_].store(0, kRelaxedAfterFence);  // nothing was done to it
     DC_MOVE(unname, 0, 0);
     cache_->extents_.note_freed(extent_);
     return failure(DC_ERROR_LOST, "the fill of index %lld was taken over: this process had lost its lock",

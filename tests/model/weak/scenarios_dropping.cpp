@@ -84,6 +84,39 @@ Program two_readers_of_one_client() {
   return {{[=] { look((*world)[0], 0); }, [=] { look((*world)[0], 0); }, taker}, {}, {}};
 }
 
+// They look at two samples by the same name in turn, and the memory of the first is used again.
+Program a_name_is_another_readers_next() {
+  Shape shape;
+  shape.droppable = true;
+  shape.length = 3;
+  shape.steps = 2;
+  auto world = std::make_shared<World>(shape);
+  for (int64_t index = 0; index < 2; ++index) world->store(index);
+  for (int t = 0; t < 3; ++t) world->prepare_thread(t, t / 2);
+  const auto taker = [=] {
+    static_cast<void>((*world)[1].remove(0));
+    fill((*world)[1], 2);
+  };
+  return {{[=] { look((*world)[0], 0); }, [=] { look((*world)[0], 1); }, taker}, {}, {}};
+}
+
+// The same of two threads that fill: what the first has stored is removed, and its memory used again.
+Program a_name_is_another_fills_next() {
+  Shape shape;
+  shape.droppable = true;
+  shape.length = 3;
+  shape.steps = 2;
+  auto world = std::make_shared<World>(shape);
+  for (int64_t index = 0; index < 2; ++index) world->store(index);
+  for (int64_t index = 0; index < 2; ++index) static_cast<void>((*world)[0].remove(index));
+  for (int t = 0; t < 3; ++t) world->prepare_thread(t, t / 2);
+  const auto taker = [=] {
+    static_cast<void>((*world)[1].remove(0));
+    fill((*world)[1], 2);
+  };
+  return {{[=] { fill((*world)[0], 0); }, [=] { fill((*world)[0], 1); }, taker}, {}, {}};
+}
+
 // With all names of the client taken.
 Program a_reader_without_a_name() {
   auto world = droppable(2);
@@ -183,6 +216,8 @@ void add_dropping(std::vector<Scenario> *all) {
   all->push_back({"a sample is filled anew", {}, a_sample_is_filled_anew});
   all->push_back({"a sample is filled anew elsewhere", {}, a_sample_is_filled_anew_elsewhere});
   all->push_back({"two readers of one client", {.preemptions = 2, .stale = 1}, two_readers_of_one_client});
+  all->push_back({"a name is another reader's next", {.preemptions = 1, .stale = 1}, a_name_is_another_readers_next});
+  all->push_back({"a name is another fill's next", {.preemptions = 1, .stale = 1}, a_name_is_another_fills_next});
   all->push_back({"a reader without a name", {}, a_reader_without_a_name});
   all->push_back({"only one removes", {}, only_one_removes});
   all->push_back({"a removal is told", {}, a_removal_is_told});

@@ -79,6 +79,9 @@ class Atomic {
   T value_;
 };
 
+inline constexpr std::memory_order kRelaxedBeforeFence = std::memory_order_relaxed;
+inline constexpr std::memory_order kRelaxedAfterFence = std::memory_order_relaxed;
+
 inline void atomic_fence(std::memory_order order, std::source_location where = std::source_location::current()) {
   weak::explorer().fence(order, where);
 }
