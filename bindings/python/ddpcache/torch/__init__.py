@@ -15,10 +15,12 @@ from __future__ import annotations
 
 from .._job import job_id
 from ._dataset import CachedDataset, NondeterministicError, fingerprint
+from ._loader import CachedLoader
 from ._samplers import DistributedSampler, NodeBatchSampler, NodeSampler, ShardedDistributedSampler
 
 __all__ = [
     "CachedDataset",
+    "CachedLoader",
     "DistributedSampler",
     "NodeBatchSampler",
     "NodeSampler",

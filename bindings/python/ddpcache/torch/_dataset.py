@@ -17,6 +17,7 @@ from torch.utils.data import Dataset, IterableDataset
 from .. import Cache, FingerprintError, MismatchError, RangeError, job_id
 from .._samples import flatten
 from ._copies import private_copies
+from ._loader_workers import Task
 from ._workers import has_idle_core
 
 _RESIDENCY_PAGE = 1 << 20
@@ -238,19 +239,31 @@ class CachedDataset(Dataset[Any]):
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         """A batch of samples, as DataLoader asks for it. Their copies are made at once, in one piece of memory."""
-        if self._populated_in != os.getpid():
-            self._populate()
-        load, decode = self.cache.get_or_load, self._decode
-        if self.cache.keyed:
-            samples = [
-                load(self._name_of(index), lambda _, index=index: decode(index), view=True)
-                for index in map(self._position, indices)
-            ]
-        else:
-            samples = [load(index, decode, view=True) for index in map(self._position, indices)]
+        if isinstance(indices, Task):
+            return indices.run(self)  # type: ignore[return-value]  # of a CachedLoader, which knows what comes back
+        _, samples = self.load(indices)
         if self.copy:
             samples = private_copies(samples)
         return samples if self.transform is None else [self.transform(sample) for sample in samples]
+
+    def load(self, indices: Sequence[int]) -> tuple[list[Any], list[Any]]:
+        """What the cache knows samples by, and views of them, `transform` aside: decoded where they are not there."""
+        if self._populated_in != os.getpid():
+            self._populate()
+        load, decode = self.cache.get_or_load, self._decode
+        names = self.names(indices)
+        if not self.cache.keyed:
+            return names, [load(index, decode, view=True) for index in names]
+        samples = [
+            load(name, lambda _, index=index: decode(self._position(index)), view=True)
+            for name, index in zip(names, indices, strict=True)
+        ]
+        return names, samples
+
+    def names(self, indices: Sequence[int]) -> list[Any]:
+        """What the cache knows samples by. Raises RangeError (an IndexError)."""
+        positions = [self._position(index) for index in indices]
+        return positions if not self.cache.keyed else [self._name_of(position) for position in positions]
 
     def _populate(self) -> None:
         self._populated_in = os.getpid()

@@ -1,0 +1,265 @@
+"""Batches that are copied out of the cache at once, as torch's default_collate would make them of the samples."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import queue
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import default_collate
+
+from .. import Cache, MissError, RecordError, _swig
+from .._batches import _bytes_of, _dtype_of, _Reading, _shape_of
+from .._samples import TORCH_CODES, decode_key, named_class
+from ._loader_workers import Left
+
+_DTYPES = {code: getattr(torch, name) for name, code in TORCH_CODES.items()}
+_POOLED_BYTES_MIN = 1 << 16
+_ALIGNMENT = 64
+
+
+class UnlikeError(Exception):
+    """Samples of which no batch can be gathered: torch must make it, or say why it cannot."""
+
+
+class Buffers:
+    """Memory for batches, used again when the user has let go of the tensors in it.
+
+    Fresh memory costs a page fault every 4 KiB, which takes longer than copying the samples.
+    """
+
+    def __init__(self, count: int, pinned: bool) -> None:
+        self._count = count
+        self._pinned = pinned
+        self._owners: list[np.ndarray[Any, Any]] = []
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Buffers, (self._count, self._pinned)
+
+    def tensor(self, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+        """A tensor, not initialised."""
+        size = dtype.itemsize
+        for length in shape:
+            size *= length
+        if self._pinned:
+            return torch.empty(shape, dtype=dtype, pin_memory=True)  # torch's allocator has buffers of its own
+        if size < _POOLED_BYTES_MIN:
+            return torch.empty(shape, dtype=dtype)
+        owner = self._free(size + _ALIGNMENT)
+        begin = -owner.ctypes.data % _ALIGNMENT
+        return torch.from_numpy(owner[begin : begin + size]).view(dtype).view(shape)
+
+    def _free(self, size: int) -> np.ndarray[Any, Any]:
+        # A tensor holds the array that it was made of, and that one its owner: one that only the list holds is free.
+        for place in range(len(self._owners)):
+            if sys.getrefcount(self._owners[place]) <= 2 and size <= self._owners[place].nbytes <= 2 * size:
+                return self._owners[place]
+        if len(self._owners) >= self._count:
+            # The oldest is too small, or kept by the user, whose it then is.
+            del self._owners[0]
+        self._owners.append(np.empty(size, np.uint8))
+        return self._owners[-1]
+
+
+class _Collating(_Reading):
+    """A batch on its way, with tensors instead of arrays, in containers as torch's default_collate makes them."""
+
+    def __init__(self, cache: Cache, names: Sequence[Any], left: Left | None, buffers: Buffers, threads: int) -> None:
+        super().__init__(cache, names, threads, np.zeros(len(names), np.int32))
+        self.buffers = buffers
+        self.rows = [] if left is None else left.rows
+        self.places = torch.tensor(self.rows)
+
+    def column(self, node: Any, left: Any, listed: Callable[[list[Any]], Any] = list) -> Callable[[], Any]:  # type: ignore[override]
+        """As of _Reading. `left` is the same column of what is left, or None; `listed` is what text comes in."""
+        if isinstance(node, int):
+            return self.tensor(node, left)
+        kind, *rest = node
+        if kind in {"tensor", "int", "float", "bool"}:
+            return self.tensor(rest[0], left)
+        if kind == "numpy":
+            return self.numpy_numbers(rest[0], left)
+        if kind in {"numbers", "numbertuple"}:
+            return self.numbers(rest[0], left)
+        if kind in {"str", "bytes"}:
+            return self.strings(rest[0], kind, left, listed)
+        if kind in {"dict", "list", "tuple", "named"}:
+            return self.nested(kind, rest, left)
+        raise UnlikeError(f"default_collate has its own way with {kind}")
+
+    def nested(self, kind: str, rest: list[Any], left: Any) -> Callable[[], Any]:
+        nodes = rest[-1]
+        keys = [decode_key(key) for key in rest[0]] if kind == "dict" else list(range(len(nodes)))
+        if left is None:
+            parts = [None] * len(nodes)
+        elif not isinstance(left, Mapping if kind == "dict" else Sequence) or len(left) != len(nodes):
+            raise UnlikeError
+        elif kind == "dict" and list(left) != keys:
+            raise UnlikeError
+        else:
+            parts = [left[key] for key in keys]
+        listed = list if kind == "dict" else tuple
+        inner = [self.column(node, part, listed) for node, part in zip(nodes, parts, strict=True)]
+        if kind == "dict":
+            return lambda: dict(zip(keys, (one() for one in inner), strict=True))
+        if kind == "named":
+            make = named_class(rest[0])._make
+            return lambda: make([one() for one in inner])
+        return lambda: [one() for one in inner]
+
+    def tensor(self, array: int, left: Any) -> Callable[[], torch.Tensor]:
+        first, found = self.with_array(array)
+        one = found.arrays[first]
+        self.must_be(found.like(first), "shape")
+        dtype = _DTYPES.get((int(one["code"]), int(one["bits"])))
+        shape = _shape_of(one)
+        if dtype is None or one["lanes"] > 1:
+            raise UnlikeError
+        if left is not None and not (
+            isinstance(left, torch.Tensor) and left.dtype == dtype and tuple(left.shape[1:]) == shape
+        ):
+            raise UnlikeError
+        batch = self.buffers.tensor((self.size, *shape), dtype)
+        self.parts.append((array, _bytes_of(batch), int(one["bytes"]), None))
+        return lambda: batch if left is None else batch.index_copy_(0, self.places, left)
+
+    def numpy_numbers(self, array: int, left: Any) -> Callable[[], torch.Tensor]:
+        first, found = self.with_array(array)
+        collated = _collated_dtype(_dtype_of(found.arrays[first]))
+        if left is not None and collated != _DTYPES.get(_type_of(found.arrays[first])):
+            raise UnlikeError
+        numbers = self.tensor(array, left)
+        return lambda: numbers().to(collated)
+
+    def numbers(self, array: int, left: Any) -> Callable[[], list[torch.Tensor]]:
+        """A list of numbers in each sample becomes a tensor for each place in the list."""
+        first, found = self.with_array(array)
+        if _type_of(found.arrays[first])[0] == _COMPLEX:
+            raise UnlikeError
+        if left is not None:
+            left = torch.stack(left, 1) if isinstance(left, list) and left else False
+        rows = self.tensor(array, left)
+        return lambda: [column.clone() for column in rows().unbind(1)]
+
+    def strings(self, array: int, kind: str, left: Any, listed: Callable[[list[Any]], Any]) -> Callable[[], Any]:
+        text = self.text(array, _DECODE[kind])
+        if left is not None and not (isinstance(left, (list, tuple)) and all(type(one) is _TEXT[kind] for one in left)):
+            raise UnlikeError
+
+        def made() -> Any:
+            values = text()
+            for row, value in zip(self.rows or (), left or (), strict=True):
+                values[row] = value
+            return listed(values)
+
+        return made
+
+
+_COMPLEX = 5
+_TEXT = {"str": str, "bytes": bytes}
+_DECODE: dict[str, Callable[[bytes], Any]] = {
+    "str": lambda text: text.decode("utf-8", "surrogatepass"),
+    "bytes": lambda text: text,
+}
+
+
+def _type_of(one: Any) -> tuple[int, int]:
+    return int(one["code"]), int(one["bits"])
+
+
+@functools.cache
+def _collated_dtype(dtype: np.dtype[Any]) -> torch.dtype:
+    """What default_collate makes of NumPy scalars of a type."""
+    made: torch.dtype = default_collate([np.zeros((), dtype)[()]]).dtype
+    return made
+
+
+def gather(cache: Cache, names: Sequence[Any], left: Left | None, buffers: Buffers, threads: int) -> Any:
+    """A batch of the samples in the cache and of those that were left.
+
+    Raises MissError where another one is not there any more, and UnlikeError where the samples are not alike, or
+    default_collate does not make of them what lies in the cache.
+    """
+    reading = _Collating(cache, names, left, buffers, threads)
+    try:
+        reading.describe(0)
+        if reading.first is None:
+            raise MissError("none of the samples is in the cache")
+        batch = reading.column(reading.common_structure(), None if left is None else left.batch)
+    except (RecordError, TypeError) as error:
+        raise UnlikeError from error
+    if reading.unlike.any():
+        raise UnlikeError
+    reading.unlike[reading.rows] = True  # so that they are not copied
+    reading.copy()
+    reading.statuses[reading.rows] = _swig.DC_OK
+    if reading.statuses.any():
+        raise MissError("some of the samples are not in the cache any more")
+    return batch()
+
+
+class Thread:
+    """Runs what it is given, in turn, in a thread that there is only where it is needed."""
+
+    def __init__(self, pinned: bool) -> None:
+        self._device = torch.accelerator.current_device_index() if pinned else None
+        self._jobs: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._process = os.getpid()
+        _threads.add(self)
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        """Its result, or what it raises."""
+        future: Future[Any] = Future()
+        self._jobs.put((future, function, arguments))
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=_run, args=(self._jobs, self._device), name="ddpcache-loader", daemon=True
+            )
+            self._thread.start()
+        return future
+
+    def stop(self) -> None:
+        """Ends the thread when it has done all that it was given; it begins again with the next.
+
+        Does nothing in a forked child, nor where Python ends, which keeps all other threads from running.
+        """
+        thread, self._thread = self._thread, None
+        if thread is None or os.getpid() != self._process or sys.is_finalizing():
+            return
+        self._jobs.put(None)
+        if thread is not threading.current_thread():
+            thread.join()
+
+
+def _run(jobs: queue.SimpleQueue[Any], device: int | None) -> None:
+    # Nothing in here may hold the loader's iterator: it must be collected when the user lets go of it.
+    if device is not None:
+        torch.accelerator.set_device_index(device)
+    while (job := jobs.get()) is not None:
+        future, function, arguments = job
+        if future.set_running_or_notify_cancel():
+            try:
+                future.set_result(function(*arguments))
+            except BaseException as error:
+                future.set_exception(error)
+        del job, future, function, arguments
+
+
+_threads: weakref.WeakSet[Thread] = weakref.WeakSet()
+
+
+@atexit.register
+def _stop_all() -> None:
+    # Before caches are closed: one that a thread is just reading would stay open.
+    for thread in list(_threads):
+        thread.stop()

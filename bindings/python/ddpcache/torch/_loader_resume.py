@@ -1,0 +1,184 @@
+"""The batches that a CachedLoader goes through, and how far the user has come with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.utils.data import BatchSampler
+
+from .. import SamplerStateError
+from ._samplers import NodeBatchSampler, NodeSampler
+
+VERSION = 1
+
+
+class Run(Iterator[Any]):
+    """One pass over the batches of a source. What was delivered counts, not what was read ahead."""
+
+    def __init__(self, source: Any, generator: torch.Generator | None, state: dict[str, Any] | None) -> None:
+        self.before = 0 if state is None else int(state["batches"])
+        """Batches of this epoch that were delivered before this pass."""
+        self._source = source
+        self._generator = generator
+        self._left_out = self.before if state is not None and state["sampler"] is None else 0
+        self._first: list[Any] = []
+        if state is None or not self._left_out:
+            self._begin(_random_state(generator))
+        elif generator is not None:
+            # As in the pass that was stopped: next torch draws a seed for workers, and then the sampler draws.
+            generator.set_state(state["random"])
+            self._begin(state["random"])
+        else:
+            now = torch.get_rng_state()
+            torch.set_rng_state(state["random"])
+            try:
+                self._begin(state["random"])
+                torch.empty((), dtype=torch.int64).random_()  # that seed
+                self._leave_out()
+            finally:
+                torch.set_rng_state(now)
+
+    def _begin(self, random: torch.Tensor) -> None:
+        self.random = random
+        self.delivered = self.before
+        self.finished = False
+        self.epoch = epoch_of(self._source)
+        self._pulled = 0
+        self._batches = iter(self._source)
+
+    def _leave_out(self) -> None:
+        """Goes past what was delivered, and keeps the next: random samplers draw when they give their first."""
+        left_out, self._left_out = self._left_out, 0
+        for number in range(left_out + 1):
+            batch = next(self._batches, None)
+            if number == left_out and batch is not None:
+                self._first.append(batch)
+
+    def __next__(self) -> Any:
+        if self.is_renewed:
+            self.before = self._left_out = 0
+            self._begin(_random_state(self._generator))
+        if self._left_out:
+            self._leave_out()
+        batch = self._first.pop() if self._first else next(self._batches)
+        self._pulled += 1
+        return batch
+
+    @property
+    def is_renewed(self) -> bool:
+        """Whether nothing was left of a resumed epoch, and the sampler is in another one by now.
+
+        Trainers begin a pass when they have loaded the end of an epoch, and only then go on to the next epoch.
+        """
+        return self.before > 0 and not self._pulled and epoch_of(self._source) != self.epoch
+
+
+class Batches:
+    """What a DataLoader takes its batches from: its batch sampler or sampler, and where to go on with it."""
+
+    def __init__(self, source: Any, generator: torch.Generator | None) -> None:
+        self.source = source
+        self._generator = generator
+        self._loaded: dict[str, Any] | None = None
+        self._run: Run | None = None
+
+    def __iter__(self) -> Run:
+        loaded, self._loaded = self._loaded, None
+        if loaded is not None and loaded["epoch"] != epoch_of(self.source):
+            loaded = None
+        if loaded is None:
+            self._make_whole()
+        self._run = Run(self.source, self._generator, loaded)
+        return self._run
+
+    def __len__(self) -> int:
+        """Batches of an epoch; of a resumed one with what was delivered before, as trainers count."""
+        before = 0
+        if self._node_sampler is not None:
+            if self._loaded is not None and self._loaded["epoch"] == epoch_of(self.source):
+                before = int(self._loaded["batches"])
+            elif self._deals_rest():
+                assert self._run is not None
+                before = self._run.before
+        return before + len(self.source)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_run": None}
+
+    @property
+    def _sampler(self) -> Any:
+        return getattr(self.source, "sampler", self.source)
+
+    @property
+    def _node_sampler(self) -> NodeSampler | None:
+        """The sampler, where it can deal the rest of an epoch to any ranks, and its batches have one size."""
+        known = type(self.source) in (BatchSampler, NodeBatchSampler, NodeSampler)
+        return self._sampler if known and isinstance(self._sampler, NodeSampler) else None
+
+    def _deals_rest(self) -> bool:
+        """Whether the sampler deals the rest of the epoch that the last pass resumed."""
+        sampler, run = self._node_sampler, self._run
+        return sampler is not None and run is not None and run.before > 0 and run.epoch == sampler.epoch
+
+    def _make_whole(self) -> None:
+        """Where a resumed epoch is gone over again without a set_epoch, it is a whole one, as in any other loader."""
+        if self._deals_rest():
+            self._sampler.set_epoch(self._sampler.epoch ^ 1)
+            self._sampler.set_epoch(self._sampler.epoch ^ 1)
+        self._run = None
+
+    def state(self) -> dict[str, Any]:
+        """See CachedLoader.state_dict."""
+        if self._loaded is not None:
+            return dict(self._loaded)
+        epoch = epoch_of(self.source)
+        if self._run is not None and (self._run.finished or self._run.epoch != epoch):
+            self._make_whole()
+        run, sampler = self._run, self._node_sampler
+        state = {
+            "version": VERSION,
+            "batches": 0 if run is None else run.delivered,
+            "epoch": epoch,
+            "world": getattr(self._sampler, "num_replicas", None),
+            "sampler": None,
+            "random": None if run is None else run.random,
+        }
+        if sampler is not None:
+            delivered = 0 if run is None else run.delivered - run.before
+            samples = delivered * getattr(self.source, "batch_size", 1)
+            state |= {"world": None, "random": None, "sampler": sampler.save_state(min(samples, len(sampler)))}
+        return state
+
+    def load(self, state: dict[str, Any]) -> None:
+        """See CachedLoader.load_state_dict."""
+        if not isinstance(state, dict) or state.get("version") != VERSION:
+            raise SamplerStateError(f"no state of a CachedLoader, or of another version: {state!r:.200}")
+        sampler, world = self._node_sampler, getattr(self._sampler, "num_replicas", None)
+        if (state["sampler"] is not None) != (sampler is not None):
+            raise SamplerStateError(
+                f"the state is {'not ' if state['sampler'] is None else ''}one of batches of a NodeSampler, and this "
+                f"loader's are of a {type(self.source).__name__} over a {type(self._sampler).__name__}"
+            )
+        if sampler is not None:
+            sampler.load_state(state["sampler"])
+        else:
+            if state["batches"] and state["world"] != world:
+                raise SamplerStateError(
+                    f"{state['batches']} batches into an epoch, {state['world']} ranks became {world}: only a "
+                    "NodeSampler deals the rest of an epoch to another number of ranks"
+                )
+            if state["epoch"] is not None:
+                self._sampler.set_epoch(state["epoch"])
+        self._run = None
+        self._loaded = dict(state) if state["batches"] else None
+
+
+def epoch_of(source: Any) -> int | None:
+    sampler = getattr(source, "sampler", source)
+    return getattr(sampler, "epoch", None) if hasattr(sampler, "set_epoch") else None
+
+
+def _random_state(generator: torch.Generator | None) -> torch.Tensor:
+    return torch.get_rng_state() if generator is None else generator.get_state()
