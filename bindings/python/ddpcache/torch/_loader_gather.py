@@ -101,11 +101,10 @@ class _Collating(_Reading):
         keys = [decode_key(key) for key in rest[0]] if kind == "dict" else list(range(len(nodes)))
         if left is None:
             parts = [None] * len(nodes)
-        elif not isinstance(left, Mapping if kind == "dict" else Sequence) or len(left) != len(nodes):
-            raise UnlikeError
-        elif kind == "dict" and list(left) != keys:
-            raise UnlikeError
         else:
+            found = list(left) if isinstance(left, Mapping) else list(range(len(left)))
+            if found != keys or isinstance(left, Mapping) != (kind == "dict"):
+                raise UnlikeError
             parts = [left[key] for key in keys]
         listed = list if kind == "dict" else tuple
         inner = [self.column(node, part, listed) for node, part in zip(nodes, parts, strict=True)]

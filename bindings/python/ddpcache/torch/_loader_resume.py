@@ -17,52 +17,56 @@ VERSION = 1
 class Run(Iterator[Any]):
     """One pass over the batches of a source. What was delivered counts, not what was read ahead."""
 
-    def __init__(self, source: Any, generator: torch.Generator | None, state: dict[str, Any] | None) -> None:
-        self.before = 0 if state is None else int(state["batches"])
+    def __init__(self, source: Any, generator: torch.Generator | None, loaded: dict[str, Any] | None) -> None:
+        self.loaded = loaded
+        self.before = 0 if loaded is None else int(loaded["batches"])
         """Batches of this epoch that were delivered before this pass."""
         self._source = source
         self._generator = generator
-        self._left_out = self.before if state is not None and state["sampler"] is None else 0
+        self._left_out = self.before if loaded is not None and loaded["sampler"] is None else 0
         self._first: list[Any] = []
-        if state is None or not self._left_out:
-            self._begin(_random_state(generator))
+        if loaded is None or not self._left_out:
+            self._begin(None)
         elif generator is not None:
-            # As in the pass that was stopped: next torch draws a seed for workers, and then the sampler draws.
-            generator.set_state(state["random"])
-            self._begin(state["random"])
+            self._begin(loaded["random"])
         else:
+            # The user's generator is not this pass's to set. All that a sampler draws it draws when it begins.
             now = torch.get_rng_state()
-            torch.set_rng_state(state["random"])
             try:
-                self._begin(state["random"])
-                torch.empty((), dtype=torch.int64).random_()  # that seed
-                self._leave_out()
+                self._begin(loaded["random"])
+                self._first = [batch for batch in [next(self, None)] if batch is not None]
             finally:
                 torch.set_rng_state(now)
+            self.was_asked = False
 
-    def _begin(self, random: torch.Tensor) -> None:
-        self.random = random
+    def _begin(self, random: Any) -> None:
+        self.random = random or [_random_state(self._generator), None]
+        """The generator's states before the sampler was asked for an iterator, and that for its first batch."""
+        if random is not None:
+            _set_random_state(self._generator, self.random[0])
         self.delivered = self.before
-        self.finished = False
+        self.finished = self.was_asked = False
         self.epoch = epoch_of(self._source)
         self._pulled = 0
         self._batches = iter(self._source)
 
-    def _leave_out(self) -> None:
-        """Goes past what was delivered, and keeps the next: random samplers draw when they give their first."""
-        left_out, self._left_out = self._left_out, 0
-        for number in range(left_out + 1):
-            batch = next(self._batches, None)
-            if number == left_out and batch is not None:
-                self._first.append(batch)
-
     def __next__(self) -> Any:
+        if self._first:
+            self.was_asked = True
+            return self._first.pop()
         if self.is_renewed:
             self.before = self._left_out = 0
-            self._begin(_random_state(self._generator))
-        if self._left_out:
-            self._leave_out()
-        batch = self._first.pop() if self._first else next(self._batches)
+            self._begin(None)
+        if not self.was_asked:
+            self.was_asked = True
+            if self._left_out:
+                _set_random_state(self._generator, self.random[1])
+            else:
+                self.random[1] = _random_state(self._generator)
+        while self._left_out:
+            self._left_out -= 1
+            next(self._batches)
+        batch = next(self._batches)
         self._pulled += 1
         return batch
 
@@ -86,6 +90,8 @@ class Batches:
 
     def __iter__(self) -> Run:
         loaded, self._loaded = self._loaded, None
+        if loaded is None and self._run is not None and not self._run.was_asked:
+            loaded = self._run.loaded  # torch makes two iterators where there are workers
         if loaded is not None and loaded["epoch"] != epoch_of(self.source):
             loaded = None
         if loaded is None:
@@ -178,6 +184,13 @@ class Batches:
 def epoch_of(source: Any) -> int | None:
     sampler = getattr(source, "sampler", source)
     return getattr(sampler, "epoch", None) if hasattr(sampler, "set_epoch") else None
+
+
+def _set_random_state(generator: torch.Generator | None, state: torch.Tensor) -> None:
+    if generator is None:
+        torch.set_rng_state(state)
+    else:
+        generator.set_state(state)
 
 
 def _random_state(generator: torch.Generator | None) -> torch.Tensor:

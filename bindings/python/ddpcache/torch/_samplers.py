@@ -222,7 +222,10 @@ class NodeSampler(_Base[int]):
         The epoch of a state that was just loaded stays what it is, the rest of an epoch; any other is whole.
         """
         epoch = number("epoch", epoch, 0, _swig.DC_SAMPLER_EPOCH_MAX)
-        self._resumed = self._resumed and epoch == self.epoch
+        if self._resumed and epoch != self.epoch:
+            self._resumed = False
+            if self._found is not None:
+                self._found[1].set_epoch(epoch)  # now: on the way back, the loaded epoch is a whole one
         self.epoch = epoch
 
     def save_state(self, consumed: int) -> bytes:
