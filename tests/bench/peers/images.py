@@ -1,0 +1,151 @@
+"""The data sets: pieces of real photographs and micrographs, written as JPEG files, so that a decode is real work."""
+
+from __future__ import annotations
+
+import functools
+import multiprocessing
+import os
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from torch.utils.data import Dataset
+
+# Of a sample's bytes so many are added up, to compare what was delivered with what was decoded, and to touch each page.
+TOUCH_STRIDE = 997
+BYTES_LOGGED = 4
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Images of one size, or (side 0) of any between `sides`."""
+
+    name: str
+    count: int
+    batch: int
+    side: int
+    sides: tuple[int, int] = (0, 0)
+
+    @property
+    def ragged(self) -> bool:
+        return not self.side
+
+    def scaled(self, factor: float) -> Kind:
+        # At least two batches for each of four ranks.
+        return Kind(self.name, max(8 * self.batch, round(self.count * factor)), self.batch, self.side, self.sides)
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind("4 KB", count=4096, batch=64, side=37),
+        Kind("150 KB", count=768, batch=32, side=224),
+        Kind("4 MB", count=40, batch=4, side=1155),
+        Kind("any size", count=256, batch=16, side=0, sides=(256, 640)),
+    )
+}
+
+
+@functools.cache
+def _sources() -> list[Image.Image]:
+    from skimage import data
+    from sklearn.datasets import load_sample_images
+
+    names = ("astronaut", "chelsea", "coffee", "hubble_deep_field", "immunohistochemistry", "retina", "rocket")
+    arrays = [getattr(data, name)() for name in names] + list(load_sample_images().images)
+    return [Image.fromarray(array) for array in arrays]
+
+
+def _write_some(work: tuple[Kind, Path, range]) -> list[tuple[int, int]]:
+    """Writes these files, and returns of each the bytes it decodes to, and the sum that it is known by."""
+    (kind, folder, numbers), sources, known = work, _sources(), []
+    for number in numbers:
+        random = np.random.default_rng((7, number))
+        source = sources[number % len(sources)]
+        width, height = (kind.side, kind.side) if kind.side else random.integers(*kind.sides, size=2, endpoint=True)
+        # A piece of at least half of the picture each way.
+        spans = [int(whole * random.uniform(0.5, 1.0)) for whole in source.size]
+        left, upper = (
+            int(random.integers(0, whole - span + 1)) for whole, span in zip(source.size, spans, strict=True)
+        )
+        piece = source.crop((left, upper, left + spans[0], upper + spans[1]))
+        file = folder / f"{number:06}.jpg"
+        piece.resize((int(width), int(height)), Image.Resampling.BICUBIC).save(file, quality=90)
+        pixels = decode(file)
+        known.append((pixels.numel(), int(touched(pixels.flatten()[None])[0])))
+    return known
+
+
+def write(kind: Kind, folder: Path) -> int:
+    """Writes the files of a kind, and what is known of each; returns the bytes that all of them decode to."""
+    folder.mkdir(parents=True)
+    size = -(-kind.count // 16)
+    _sources()  # before the processes are forked
+    parts = [(kind, folder, range(first, min(first + size, kind.count))) for first in range(0, kind.count, size)]
+    with multiprocessing.get_context("fork").Pool(os.cpu_count()) as pool:
+        known = [one for part in pool.map(_write_some, parts) for one in part]
+    np.save(folder / "known.npy", np.array(known, dtype=np.int64))
+    return sum(size for size, _ in known)
+
+
+def decode(file: Path) -> torch.Tensor:
+    return torch.from_numpy(np.array(Image.open(file)))
+
+
+def touched(rows: torch.Tensor) -> torch.Tensor:
+    """The sum of some bytes of each row."""
+    return rows[:, ::TOUCH_STRIDE].sum(1, dtype=torch.int64)
+
+
+class Images(Dataset):
+    """Sample i is file i, decoded: height x width x 3 of uint8, and i.
+
+    Each decode is noted in a log, by whatever process it is done, so that the comparison need not believe the caches.
+    """
+
+    def __init__(self, folder: Path, log: Path) -> None:
+        self.files = sorted(folder.glob("*.jpg"))
+        self.log = log
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        with self.log.open("ab", buffering=0) as log:
+            log.write(struct.pack("<i", index))
+        return decode(self.files[index]), index
+
+
+def decodes(log: Path) -> int:
+    return log.stat().st_size // BYTES_LOGGED if log.exists() else 0
+
+
+class Reader:
+    """Reads epochs of a loader as a training would, and notices samples that are not what was decoded."""
+
+    def __init__(self, folder: Path) -> None:
+        known = torch.from_numpy(np.load(folder / "known.npy"))
+        self.sizes, self.sums = known[:, 0], known[:, 1]
+        self.bytes = 0
+
+    def epoch(self, loader: object, note: Callable[[torch.Tensor], object] = lambda numbers: None) -> int:
+        """Reads all batches, and returns how many samples they had."""
+        count = 0
+        for batch in loader:
+            # Images of different size come as a list of samples.
+            if isinstance(batch[0], torch.Tensor):
+                images, numbers = batch
+                sums = touched(images.flatten(1))
+            else:
+                numbers = torch.tensor([int(number) for _, number in batch])
+                sums = torch.cat([touched(image.flatten()[None]) for image, _ in batch])
+            if not torch.equal(sums, self.sums[numbers]):
+                raise ValueError(f"samples of other content were delivered, among {numbers.tolist()}")
+            note(numbers)
+            count += len(numbers)
+            self.bytes += int(self.sizes[numbers].sum())
+        return count
