@@ -23,9 +23,10 @@ PART_NAMES = {"processes": "processes", "shared_memory": "shared memory", "files
 
 def draw(measured: Measured, file: Path) -> None:
     ways = measured.ways[::-1]
-    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 0.55 * len(ways) + 1.6), sharey=True, layout="constrained")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 0.42 * len(ways) + 1.4), sharey=True, layout="constrained")
     _speeds(left, measured, ways)
     _memory(right, measured, ways)
+    left.set_ylim(-0.6, len(ways) - 0.4)
     left.set_yticks(range(len(ways)), [WAYS[key].name for key in ways])
     for label, key in zip(left.get_yticklabels(), ways, strict=True):
         label.set_fontweight("bold" if WAYS[key].is_ours else "normal")
@@ -50,7 +51,7 @@ def _speeds(axes: plt.Axes, measured: Measured, ways: list[str]) -> None:
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.set_xlabel(f"later epochs with {TIMED} ranks, GB/s of images (logarithmic)")
-    axes.legend(loc="lower right", fontsize="small")
+    _legend(axes)
 
 
 def _memory(axes: plt.Axes, measured: Measured, ways: list[str]) -> None:
@@ -63,6 +64,10 @@ def _memory(axes: plt.Axes, measured: Measured, ways: list[str]) -> None:
     for place, (cell, end) in enumerate(zip(cells, bottoms, strict=True)):
         text = f" {cell['decodes_per_sample']:.2f} decodes a sample" if cell else " not measured"
         axes.text(end, place, text, va="center", fontsize="small")
-    axes.set_xlim(0, 1.35 * max(bottoms, default=1.0))
+    axes.set_xlim(0, 1.45 * max(bottoms, default=1.0))
     axes.set_xlabel(f"memory with {MANY} ranks after 3 epochs of {MEMORY_KIND}, MB")
-    axes.legend(loc="upper right", fontsize="small")
+    _legend(axes)
+
+
+def _legend(axes: plt.Axes) -> None:
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False, fontsize="small")

@@ -200,9 +200,10 @@ def comparisons(measured: Measured) -> list[Comparison]:
         if ranks in measured.timed:
             words = f"{rate(peer):,.0f} samples/s against {rate(ours):,.0f}"
             found.append(Comparison("later epochs", kind, ranks, key, 1 / ratio(ours, peer), words))
-        sizes = total_memory(ours), total_memory(peer)
-        words = f"{megabytes(sizes[1])} MB against {megabytes(sizes[0])}"
-        found.append(Comparison("memory", kind, ranks, key, sizes[0] / sizes[1], words))
+        if WAYS[key].keeps:
+            sizes = total_memory(ours), total_memory(peer)
+            words = f"{megabytes(sizes[1])} MB against {megabytes(sizes[0])}"
+            found.append(Comparison("memory", kind, ranks, key, sizes[0] / sizes[1], words))
         decodes = ours["decodes_per_sample"], peer["decodes_per_sample"]
         words = f"{decodes[1]:.2f} decodes a sample against {decodes[0]:.2f}"
         found.append(Comparison("decodes", kind, ranks, key, decodes[0] / decodes[1], words))
@@ -216,7 +217,7 @@ def verdict(measured: Measured) -> list[str]:
     for what in ("later epochs", "memory", "decodes"):
         some = [one for one in found if one.what == what]
         counts.append(f"{what}: {sum(one.lost for one in some)} of {len(some)}")
-    lines = [f"Rows in which a peer is ahead by more than {SAME:.0%}: {'; '.join(counts)}."]
+    lines = [f"Rows in which a peer is ahead by more than {SAME:.0%}: {'; '.join(counts)}.", ""]
     for one in found:
         if one.lost:
             way, ranks = WAYS[one.key], f"{one.ranks} rank{'s' if one.ranks > 1 else ''}"

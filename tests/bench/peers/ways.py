@@ -76,6 +76,8 @@ class Way:
     option: str = ""
     without_workers: bool = True
     """Whether it is also measured with num_workers=0."""
+    keeps: bool = True
+    """Whether it holds samples, so that its memory can be compared."""
     one_size: bool = False
     """Whether it holds images of one size only."""
 
@@ -109,8 +111,9 @@ WAYS = {
         "torch",
         "`DataLoader` and `DistributedSampler` on the files",
         "decodes",
-        "nothing is kept",
+        "",
         option="none",
+        keeps=False,
         without_workers=False,
     ),
     "rank-dict": Way(
