@@ -10,6 +10,7 @@ _VARIABLE = "DDPCACHE_JOB"
 # The first variable that is set decides. torchrun's id is "none" unless it was given one.
 _LAUNCHERS = (
     ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"),
+    ("RAY_JOB_ID", "RAY_RAYLET_PID"),  # before Slurm's, in one of whose jobs a cluster may run many
     ("SLURM_JOB_ID", "SLURM_STEP_ID"),
     ("PMIX_NAMESPACE",),
     ("OMPI_MCA_ess_base_jobid",),
@@ -41,8 +42,8 @@ def _torchrun_agent() -> str | None:
 def job_id() -> int:
     """A number from 1 to 2**64 - 1, the same in all processes of one job on this machine.
 
-    It comes from the variables of torchrun, Slurm, PMIx or Open MPI. Without any, the first call of a process sets the
-    variable DDPCACHE_JOB, which the processes that it starts later inherit. Never blocks.
+    It comes from the variables of torchrun, Ray, Slurm, PMIx or Open MPI. Without any, the first call of a process sets
+    the variable DDPCACHE_JOB, which the processes that it starts later inherit. Never blocks.
     """
     key = _launcher_key()
     if key is None:
