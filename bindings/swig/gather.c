@@ -1,5 +1,11 @@
 #include "gather.h"
 
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "handle.h"
+
 /* One part; on failure, what it had taken is given back. */
 static int take(PyObject *tuple, dc_gather *part, Py_buffer *buffer, Py_buffer *offsets) {
   unsigned int number;
@@ -35,4 +41,70 @@ void dcpy_parts_release(dcpy_parts *parts) {
     PyBuffer_Release(&parts->buffers[i]);
     if (parts->offsets[i].obj) PyBuffer_Release(&parts->offsets[i]);
   }
+}
+
+/* What of a dc_array says how an array is laid out: shape, number of dimensions and dtype. */
+enum { LAYOUT_BEGIN = offsetof(dc_array, shape), LAYOUT_BYTES = offsetof(dc_array, name) - LAYOUT_BEGIN };
+
+/* What all samples of a batch must be. */
+typedef struct expectation {
+  const char *layouts; /* of each part's array */
+  uint64_t structure;
+  uint32_t arrays;
+} expectation;
+
+static int32_t all_are(dc_cache *cache, const int64_t *indices, int64_t count, const dcpy_parts *parts,
+                       const expectation *expected) {
+  size_t many = (size_t)count;
+  dc_array *arrays = malloc(many * sizeof *arrays);
+  uint64_t *structures = malloc(many * sizeof *structures);
+  uint32_t *counts = malloc(many * sizeof *counts);
+  int32_t status = arrays && structures && counts ? DC_OK : DC_ERROR_NO_MEMORY;
+  for (Py_ssize_t k = 0; status == DC_OK && k < parts->taken; ++k) {
+    status = dc_cache_describe_batch(cache, indices, count, parts->parts[k].number, arrays, counts, structures, NULL);
+    for (size_t i = 0; status == DC_OK && i < many; ++i) {
+      const char *layout = (const char *)&arrays[i] + LAYOUT_BEGIN;
+      int same = counts[i] == expected->arrays && structures[i] == expected->structure &&
+                 memcmp(layout, expected->layouts + k * LAYOUT_BYTES, LAYOUT_BYTES) == 0;
+      if (!same) status = DC_ERROR_RECORD;
+    }
+  }
+  free(arrays);
+  free(structures);
+  free(counts);
+  return status;
+}
+
+PyObject *dcpy_gather_alike(PyObject *self, PyObject *args) {
+  PyObject *list, *wanted;
+  unsigned long long structure;
+  Py_ssize_t layout_bytes;
+  unsigned int threads;
+  expectation expected;
+  if (!PyArg_ParseTuple(args, "OOy#IKI:_gather_alike", &wanted, &list, &expected.layouts, &layout_bytes,
+                        &expected.arrays, &structure, &threads))
+    return NULL;
+  expected.structure = structure;
+  Py_buffer indices;
+  if (PyObject_GetBuffer(wanted, &indices, PyBUF_CONTIG_RO) != 0) return NULL;
+  dcpy_parts parts = {.taken = 0};
+  dcpy_handle *handle = dcpy_handle_enter(self);
+  PyObject *result = NULL;
+  if (handle && dcpy_parts_take(list, &parts) >= 0) {
+    if (parts.taken * LAYOUT_BYTES != layout_bytes) {
+      PyErr_Format(PyExc_ValueError, "%zd bytes are not the layouts of %zd arrays", layout_bytes, parts.taken);
+    } else {
+      int64_t count = indices.len / (Py_ssize_t)sizeof(int64_t);
+      PyThreadState *thread = PyEval_SaveThread();
+      int32_t status = all_are(handle->cache, indices.buf, count, &parts, &expected);
+      if (status == DC_OK)
+        status = dc_cache_gather(handle->cache, indices.buf, count, parts.parts, (uint32_t)parts.taken, NULL, threads);
+      PyEval_RestoreThread(thread);
+      result = PyBool_FromLong(status == DC_OK);
+    }
+  }
+  dcpy_parts_release(&parts);
+  dcpy_handle_leave(handle);
+  PyBuffer_Release(&indices);
+  return result;
 }

@@ -15,4 +15,7 @@ typedef struct dcpy_parts {
 Py_ssize_t dcpy_parts_take(PyObject *list, dcpy_parts *parts);
 void dcpy_parts_release(dcpy_parts *parts);
 
+/* Handle._gather_alike: see there. */
+PyObject *dcpy_gather_alike(PyObject *self, PyObject *args);
+
 #endif

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "arguments.h"
+#include "gather.h"
 #include "keys.h"
 #include "plan.h"
 #include "store.h"
@@ -458,6 +459,11 @@ static PyMethodDef handle_methods[] = {
      "lookup($self, key, /)\n--\n\n"
      "The index of a key in a keyed cache, or None where it has none. Changes nothing, never blocks. Raises as "
      "intern."},
+    {"_gather_alike", dcpy_gather_alike, METH_VARARGS,
+     "_gather_alike($self, indices, parts, layouts, arrays, structure, threads, /)\n--\n\n"
+     "Copies a batch as dc_cache_gather, if each sample is in the cache, has that many arrays and that hash of its\n"
+     "structure, and its arrays are laid out as `layouts` has it for each part: shape, number of dimensions and dtype\n"
+     "of its dc_array. Returns whether all were copied."},
     {"_array", handle_array, METH_VARARGS,
      "_array($self, index, number, /)\n--\n\nOne array of a sample, whatever its structure: a read-only view."},
     {"close", handle_close, METH_NOARGS,

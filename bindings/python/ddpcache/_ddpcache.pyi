@@ -73,3 +73,13 @@ class Handle:
     def __contains__(self, index: object, /) -> bool: ...
     def __len__(self) -> int: ...
     def _array(self, index: int, number: int, /) -> NDArray[Any]: ...
+    def _gather_alike(
+        self,
+        indices: NDArray[Any],
+        parts: list[tuple[int, Any, int, None]],
+        layouts: bytes,
+        arrays: int,
+        structure: int,
+        threads: int,
+        /,
+    ) -> bool: ...

@@ -67,6 +67,7 @@ def test_workers_decode_what_is_missing_however_they_are_started(method: str, pe
         loader = CachedLoader(
             dataset, 4, num_workers=2, multiprocessing_context=method, persistent_workers=persistent, prefetch_factor=3
         )
+        gc.collect()
         before = children()
         decoders = check(loader)
         assert os.getpid() not in decoders
@@ -171,6 +172,7 @@ def test_an_iterator_that_is_dropped_in_mid_epoch_leaves_nothing(cold: bool, per
     with CachedDataset(Images(), name, capacity="16MiB") as dataset:
         if not cold:
             check(DataLoader(dataset, 4))
+        gc.collect()  # what other tests left to an error that knows it
         before = children(), threading.active_count()
         loader = CachedLoader(dataset, 4, num_workers=2, persistent_workers=persistent)
         iterator = iter(loader)

@@ -262,7 +262,10 @@ class CachedDataset(Dataset[Any]):
 
     def names(self, indices: Sequence[int]) -> list[Any]:
         """What the cache knows samples by. Raises RangeError (an IndexError)."""
-        positions = [self._position(index) for index in indices]
+        if set(map(type, indices)) == {int} and min(indices) >= 0 and max(indices) < len(self):
+            positions = list(indices)
+        else:
+            positions = [self._position(index) for index in indices]
         return positions if not self.cache.keyed else [self._name_of(position) for position in positions]
 
     def _populate(self) -> None:

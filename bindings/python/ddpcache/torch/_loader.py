@@ -19,7 +19,7 @@ from torch.utils.data.dataloader import (
 
 from .. import MissError, _swig
 from ._dataset import CachedDataset
-from ._loader_gather import Buffers, Thread, UnlikeError, gather
+from ._loader_gather import Buffers, Gatherer, Thread, UnlikeError
 from ._loader_resume import Batches, Run
 from ._loader_workers import Left, Task, Workers, loader_of_tasks
 
@@ -62,6 +62,9 @@ class CachedLoader(DataLoader[Any]):
         self._batches = Batches(super()._index_sampler, self.generator)
         # Memory for batches goes from one iteration to the next.
         self._shelf: list[Buffers] = []
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_shelf": []}
 
     @property
     def _index_sampler(self) -> Any:
@@ -172,9 +175,10 @@ class _Gathering(_Counting):
         super().__init__(loader)
         self._loader_of_tasks = loader_of_tasks(loader, seeds)
         self._depth = loader.num_workers * (loader.prefetch_factor or 0) or _AHEAD_WITHOUT_WORKERS
-        self._copiers = min(max(1, loader.num_workers), _swig.DC_COPY_THREADS_MAX)
         self._shelf = loader._shelf
         self._buffers = self._shelf.pop() if self._shelf else Buffers(2 * self._depth + 2, self._pin_memory)
+        threads = min(max(1, loader.num_workers), _swig.DC_COPY_THREADS_MAX)
+        self._gatherer = Gatherer(loader.dataset.cache, self._buffers, threads)
         self._thread = Thread(self._pin_memory)
         self._unlike = 0
         self._begin()
@@ -232,8 +236,7 @@ class _Gathering(_Counting):
         """Gives a batch to whom it is to go to next, if anybody can take it by now."""
         if batch.task is None:
             if batch.names is not None and batch.copied is None:
-                arguments = self._dataset.cache, batch.names, batch.left, self._buffers, self._copiers
-                batch.copied = self._thread.submit(gather, *arguments)
+                batch.copied = self._thread.submit(self._gatherer.batch, batch.names, batch.left)
         elif self._num_workers and batch.number is None:
             if self._workers is None:
                 self._thread.stop()  # so that no thread of ours runs while processes are forked

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import math
 import os
 import queue
 import sys
@@ -11,16 +12,18 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch.utils.data import default_collate
 
 from .. import Cache, MissError, RecordError, _swig
-from .._batches import _bytes_of, _dtype_of, _Reading, _shape_of
+from .._batches import _LAYOUT, _bytes_of, _dtype_of, _Reading, _shape_of
 from .._samples import TORCH_CODES, decode_key, named_class
 from ._loader_workers import Left
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 _DTYPES = {code: getattr(torch, name) for name, code in TORCH_CODES.items()}
 _POOLED_BYTES_MIN = 1 << 16
@@ -40,25 +43,21 @@ class Buffers:
     def __init__(self, count: int, pinned: bool) -> None:
         self._count = count
         self._pinned = pinned
-        self._owners: list[np.ndarray[Any, Any]] = []
+        self._owners: list[Bytes] = []
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Buffers, (self._count, self._pinned)
-
-    def tensor(self, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-        """A tensor, not initialised."""
-        size = dtype.itemsize
-        for length in shape:
-            size *= length
-        if self._pinned:
-            return torch.empty(shape, dtype=dtype, pin_memory=True)  # torch's allocator has buffers of its own
-        if size < _POOLED_BYTES_MIN:
-            return torch.empty(shape, dtype=dtype)
+    def tensor(self, shape: tuple[int, ...], dtype: torch.dtype) -> tuple[torch.Tensor, Any]:
+        """A tensor, not initialised, and its memory."""
+        size = dtype.itemsize * math.prod(shape)
+        if self._pinned or size < _POOLED_BYTES_MIN:
+            # Of pinned memory torch's allocator keeps buffers.
+            tensor = torch.empty(shape, dtype=dtype, pin_memory=self._pinned)
+            return tensor, _bytes_of(tensor)
         owner = self._free(size + _ALIGNMENT)
         begin = -owner.ctypes.data % _ALIGNMENT
-        return torch.from_numpy(owner[begin : begin + size]).view(dtype).view(shape)
+        memory = owner[begin : begin + size]
+        return torch.from_numpy(memory).view(dtype).view(shape), memory
 
-    def _free(self, size: int) -> np.ndarray[Any, Any]:
+    def _free(self, size: int) -> Bytes:
         # A tensor holds the array that it was made of, and that one its owner: one that only the list holds is free.
         for place in range(len(self._owners)):
             if sys.getrefcount(self._owners[place]) <= 2 and size <= self._owners[place].nbytes <= 2 * size:
@@ -70,6 +69,60 @@ class Buffers:
         return self._owners[-1]
 
 
+class Gatherer:
+    """Makes batches of samples in the cache. For one thread at a time."""
+
+    def __init__(self, cache: Cache, buffers: Buffers, threads: int) -> None:
+        self._cache = cache
+        self._buffers = buffers
+        self._threads = threads
+        self._form: _Form | None = None
+        """What the samples of the last batch were: those of the next are usually the same."""
+
+    def batch(self, names: Sequence[Any], left: Left | None) -> Any:
+        """A batch of samples in the cache and of those that were left.
+
+        Raises MissError where another one is not there any more, and UnlikeError where the samples are not alike, or
+        default_collate does not make of them what lies in the cache.
+        """
+        if left is None and self._form is not None:
+            leaves = self._copied(self._form, names)
+            if leaves is not None:
+                return self._form.build(leaves)
+        reading = _Collating(self._cache, names, left, self._buffers, self._threads)
+        build = reading.prepared(left)
+        reading.copy()
+        reading.statuses[reading.rows] = _swig.DC_OK
+        if reading.statuses.any():
+            raise MissError("some of the samples are not in the cache any more")
+        self._form = reading.form(build) if left is None else self._form
+        return build(reading.leaves)
+
+    def _copied(self, form: _Form, names: Sequence[Any]) -> dict[int, torch.Tensor] | None:
+        """The tensors of a batch, if all of its samples are there, and like those that `form` is of."""
+        wanted = self._cache._known(names) if self._cache.keyed else np.array(names, np.int64)
+        leaves, parts = {}, []
+        for array, shape, dtype in form.leaves:
+            leaves[array], memory = self._buffers.tensor((len(names), *shape), dtype)
+            parts.append((array, memory, memory.nbytes // len(names), None))
+        same = self._cache._gather_alike(wanted, parts, form.layouts, form.arrays, form.structure, self._threads)
+        return leaves if same else None
+
+
+Leaves = dict[int, torch.Tensor]
+Build = Callable[[Leaves], Any]
+
+
+class _Form(NamedTuple):
+    """What samples that are alike have in common, and how a batch of them is made of its tensors."""
+
+    build: Build
+    leaves: list[tuple[int, tuple[int, ...], torch.dtype]]
+    layouts: bytes
+    arrays: int
+    structure: int
+
+
 class _Collating(_Reading):
     """A batch on its way, with tensors instead of arrays, in containers as torch's default_collate makes them."""
 
@@ -78,8 +131,33 @@ class _Collating(_Reading):
         self.buffers = buffers
         self.rows = [] if left is None else left.rows
         self.places = torch.tensor(self.rows)
+        self.leaves: Leaves = {}
+        self.has_text = False
 
-    def column(self, node: Any, left: Any, listed: Callable[[list[Any]], Any] = list) -> Callable[[], Any]:  # type: ignore[override]
+    def prepared(self, left: Left | None) -> Build:
+        """Makes room for the batch. What it returns makes it of its tensors."""
+        try:
+            self.describe(0)
+            if self.first is None:
+                raise MissError("none of the samples is in the cache")
+            build: Build = self.column(self.common_structure(), None if left is None else left.batch)  # type: ignore[assignment]
+        except (RecordError, TypeError) as error:
+            raise UnlikeError from error
+        if self.unlike.any():
+            raise UnlikeError
+        self.unlike[self.rows] = True  # so that they are not copied
+        return build
+
+    def form(self, build: Build) -> _Form | None:
+        """Of samples without text, whose lengths differ."""
+        if self.has_text or not self.leaves:
+            return None
+        leaves = [(array, tuple(leaf.shape[1:]), leaf.dtype) for array, leaf in self.leaves.items()]
+        layouts = b"".join(self.described[array].arrays[0].tobytes()[_LAYOUT] for array, _, _ in leaves)
+        head = self.described[0]
+        return _Form(build, leaves, layouts, int(head.counts[0]), int(head.structures[0]))
+
+    def column(self, node: Any, left: Any, listed: Callable[[list[Any]], Any] = list) -> Build:  # type: ignore[override]
         """As of _Reading. `left` is the same column of what is left, or None; `listed` is what text comes in."""
         if isinstance(node, int):
             return self.tensor(node, left)
@@ -90,13 +168,13 @@ class _Collating(_Reading):
             return self.numpy_numbers(rest[0], left)
         if kind in {"numbers", "numbertuple"}:
             return self.numbers(rest[0], left)
-        if kind in {"str", "bytes"}:
+        if kind in _TEXT:
             return self.strings(rest[0], kind, left, listed)
         if kind in {"dict", "list", "tuple", "named"}:
             return self.nested(kind, rest, left)
         raise UnlikeError(f"default_collate has its own way with {kind}")
 
-    def nested(self, kind: str, rest: list[Any], left: Any) -> Callable[[], Any]:
+    def nested(self, kind: str, rest: list[Any], left: Any) -> Build:
         nodes = rest[-1]
         keys = [decode_key(key) for key in rest[0]] if kind == "dict" else list(range(len(nodes)))
         if left is None:
@@ -109,37 +187,38 @@ class _Collating(_Reading):
         listed = list if kind == "dict" else tuple
         inner = [self.column(node, part, listed) for node, part in zip(nodes, parts, strict=True)]
         if kind == "dict":
-            return lambda: dict(zip(keys, (one() for one in inner), strict=True))
+            return lambda leaves: dict(zip(keys, [one(leaves) for one in inner], strict=True))
         if kind == "named":
             make = named_class(rest[0])._make
-            return lambda: make([one() for one in inner])
-        return lambda: [one() for one in inner]
+            return lambda leaves: make([one(leaves) for one in inner])
+        return lambda leaves: [one(leaves) for one in inner]
 
-    def tensor(self, array: int, left: Any) -> Callable[[], torch.Tensor]:
+    def tensor(self, array: int, left: Any) -> Callable[[Leaves], torch.Tensor]:
         first, found = self.with_array(array)
         one = found.arrays[first]
         self.must_be(found.like(first), "shape")
-        dtype = _DTYPES.get((int(one["code"]), int(one["bits"])))
-        shape = _shape_of(one)
+        dtype, shape = _DTYPES.get(_type_of(one)), _shape_of(one)
         if dtype is None or one["lanes"] > 1:
             raise UnlikeError
         if left is not None and not (
             isinstance(left, torch.Tensor) and left.dtype == dtype and tuple(left.shape[1:]) == shape
         ):
             raise UnlikeError
-        batch = self.buffers.tensor((self.size, *shape), dtype)
-        self.parts.append((array, _bytes_of(batch), int(one["bytes"]), None))
-        return lambda: batch if left is None else batch.index_copy_(0, self.places, left)
+        self.leaves[array], memory = self.buffers.tensor((self.size, *shape), dtype)
+        self.parts.append((array, memory, int(one["bytes"]), None))
+        if left is None:
+            return lambda leaves: leaves[array]
+        return lambda leaves: leaves[array].index_copy_(0, self.places, left)
 
-    def numpy_numbers(self, array: int, left: Any) -> Callable[[], torch.Tensor]:
+    def numpy_numbers(self, array: int, left: Any) -> Callable[[Leaves], torch.Tensor]:
         first, found = self.with_array(array)
         collated = _collated_dtype(_dtype_of(found.arrays[first]))
         if left is not None and collated != _DTYPES.get(_type_of(found.arrays[first])):
             raise UnlikeError
         numbers = self.tensor(array, left)
-        return lambda: numbers().to(collated)
+        return lambda leaves: numbers(leaves).to(collated)
 
-    def numbers(self, array: int, left: Any) -> Callable[[], list[torch.Tensor]]:
+    def numbers(self, array: int, left: Any) -> Callable[[Leaves], list[torch.Tensor]]:
         """A list of numbers in each sample becomes a tensor for each place in the list."""
         first, found = self.with_array(array)
         if _type_of(found.arrays[first])[0] == _COMPLEX:
@@ -147,14 +226,16 @@ class _Collating(_Reading):
         if left is not None:
             left = torch.stack(left, 1) if isinstance(left, list) and left else False
         rows = self.tensor(array, left)
-        return lambda: [column.clone() for column in rows().unbind(1)]
+        return lambda leaves: [column.clone() for column in rows(leaves).unbind(1)]
 
-    def strings(self, array: int, kind: str, left: Any, listed: Callable[[list[Any]], Any]) -> Callable[[], Any]:
-        text = self.text(array, _DECODE[kind])
-        if left is not None and not (isinstance(left, (list, tuple)) and all(type(one) is _TEXT[kind] for one in left)):
+    def strings(self, array: int, kind: str, left: Any, listed: Callable[[list[Any]], Any]) -> Build:
+        self.has_text = True
+        cls, decode = _TEXT[kind]
+        text = self.text(array, decode)
+        if left is not None and not (isinstance(left, (list, tuple)) and all(type(one) is cls for one in left)):
             raise UnlikeError
 
-        def made() -> Any:
+        def made(_: Leaves) -> Any:
             values = text()
             for row, value in zip(self.rows or (), left or (), strict=True):
                 values[row] = value
@@ -164,10 +245,9 @@ class _Collating(_Reading):
 
 
 _COMPLEX = 5
-_TEXT = {"str": str, "bytes": bytes}
-_DECODE: dict[str, Callable[[bytes], Any]] = {
-    "str": lambda text: text.decode("utf-8", "surrogatepass"),
-    "bytes": lambda text: text,
+_TEXT: dict[str, tuple[type, Callable[[bytes], Any]]] = {
+    "str": (str, lambda text: text.decode("utf-8", "surrogatepass")),
+    "bytes": (bytes, lambda text: text),
 }
 
 
@@ -180,30 +260,6 @@ def _collated_dtype(dtype: np.dtype[Any]) -> torch.dtype:
     """What default_collate makes of NumPy scalars of a type."""
     made: torch.dtype = default_collate([np.zeros((), dtype)[()]]).dtype
     return made
-
-
-def gather(cache: Cache, names: Sequence[Any], left: Left | None, buffers: Buffers, threads: int) -> Any:
-    """A batch of the samples in the cache and of those that were left.
-
-    Raises MissError where another one is not there any more, and UnlikeError where the samples are not alike, or
-    default_collate does not make of them what lies in the cache.
-    """
-    reading = _Collating(cache, names, left, buffers, threads)
-    try:
-        reading.describe(0)
-        if reading.first is None:
-            raise MissError("none of the samples is in the cache")
-        batch = reading.column(reading.common_structure(), None if left is None else left.batch)
-    except (RecordError, TypeError) as error:
-        raise UnlikeError from error
-    if reading.unlike.any():
-        raise UnlikeError
-    reading.unlike[reading.rows] = True  # so that they are not copied
-    reading.copy()
-    reading.statuses[reading.rows] = _swig.DC_OK
-    if reading.statuses.any():
-        raise MissError("some of the samples are not in the cache any more")
-    return batch()
 
 
 class Thread:
