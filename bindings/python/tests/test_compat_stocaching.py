@@ -172,6 +172,18 @@ def test_nothing_that_would_be_lost_is_done():
     assert cache.get_slot(1).tolist() == [1, 2], "what is read is the reader's own"
 
 
+def test_few_large_slots_take_little_more_than_their_bytes():
+    cache = ours.SharedCache(0.03, 40, (1 << 20,))
+    assert len(cache) == 30
+    info = cache._dict.cache.info
+    assert 30 << 20 < info.capacity_bytes < 40 << 20
+    for index in range(40):
+        cache.set_slot(index, torch.full((1 << 20,), index, dtype=torch.uint8))
+    for index in range(30):
+        cache.set_slot(index, torch.full((1 << 20,), index + 1, dtype=torch.uint8), allow_overwrite=True)
+    assert all((cache.get_slot(index) == index + 1).all() for index in range(30)) and cache.get_slot(30) is None
+
+
 def fill_in_child(cache, done):
     cache.set_slot(2, torch.full((3,), 7))
     cache[4] = torch.full((3,), 8)

@@ -24,8 +24,6 @@ __all__ = ["SharedCache", "SharedCacheDDP", "get_shm_size"]
 
 BYTES_PER_GIB = 1024**3
 _DTYPES = {name: getattr(torch, name) for name in TORCH_CODES if hasattr(torch, name)}
-# Room for values that are replaced, or marked as set, by several processes at one moment.
-_SPARE_SLOTS = 64
 _IN_PLACE = frozenset(
     f"__{name}__"
     for name in "setitem iadd isub imul itruediv idiv ifloordiv imod ipow iand ior ixor ilshift irshift".split()
@@ -78,7 +76,9 @@ class SharedCache:
             raise ValueError(f"a sample's shape has no negative sizes: {self._dims}")
         # Without memory of its own; it says which indices torch takes, and what it raises for others.
         self._of_samples = torch.zeros((), dtype=torch.uint8).expand(dataset_len)
-        capacity = Cache.estimate(self._length + _SPARE_SLOTS, max(slot_bytes, 1) + 64, fixed=True).capacity_bytes
+        # Spare ones for slots that several processes replace at one moment; of large slots, which are few, only some.
+        spare = 4 + min(60, self._length // 16)
+        capacity = Cache.estimate(self._length + spare, max(slot_bytes, 1) + 64, fixed=True).capacity_bytes
         # Sample i is under i where its slot is set, and under -1-i where it was written by cache[i] = x only.
         self._dict = SharedDict(
             name,
