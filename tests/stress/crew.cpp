@@ -49,11 +49,14 @@ void *shared_memory(size_t bytes) {
 void run_crew(int processes, const std::function<bool(int)> &work) {
   std::vector<pid_t> members;
   for (int i = 0; i < processes; ++i) {
+    std::fflush(nullptr);
     const pid_t pid = fork();
     if (pid == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       alarm(watchdog_seconds());
-      _exit(work(i) && !::testing::Test::HasFailure() ? 0 : 1);
+      const bool fine = work(i) && !::testing::Test::HasFailure();
+      std::fflush(nullptr);  // of what failed
+      _exit(fine ? 0 : 1);
     }
     ASSERT_GT(pid, 0);
     members.push_back(pid);
