@@ -48,6 +48,9 @@ void write_sample(uint8_t *data, uint64_t bytes, uint64_t value) {
   numbers[bytes / 8 - 1] = value;
 }
 
+// Who is explored waits for ever, in no time; who looks at what was left waits for nobody.
+int64_t patience() { return explorer().running() < 0 ? 0 : 1'000'000'000'000; }
+
 }  // namespace
 
 World::World(const Shape &shape) {
@@ -205,7 +208,7 @@ uint64_t World::start_time(int client) { return (*this)[client].clients_.record(
 
 int32_t fill(Cache &cache, int64_t index, uint64_t value, const std::function<void()> &while_open) {
   Fill *fill = nullptr;
-  Status status = cache.begin_fill(index, 1'000'000'000'000, &fill);
+  Status status = cache.begin_fill(index, patience(), &fill);
   if (!status.ok()) return status.code();
   dc_array array = bytes_of(cache.segment_.header.geometry.sample_bytes);
   status = fill->allocate(&array, 1, nullptr);
@@ -222,7 +225,7 @@ int32_t fill(Cache &cache, int64_t index, uint64_t value, const std::function<vo
 
 int32_t fill_words(Cache &cache, int64_t index, const std::function<void()> &write) {
   Fill *fill = nullptr;
-  Status status = cache.begin_fill(index, 1'000'000'000'000, &fill);
+  Status status = cache.begin_fill(index, patience(), &fill);
   if (!status.ok()) return status.code();
   dc_array array = bytes_of(cache.segment_.header.geometry.sample_bytes);
   status = fill->allocate(&array, 1, nullptr);
@@ -247,14 +250,14 @@ void abort_fill(Cache &cache, int64_t index) {
 
 void abort_claim(Cache &cache, int64_t index) {
   Fill *fill = nullptr;
-  if (!cache.begin_fill(index, 1'000'000'000'000, &fill).ok()) return;
+  if (!cache.begin_fill(index, patience(), &fill).ok()) return;
   fill->abort();
   delete fill;
 }
 
 void claim_and_write(Cache &cache, int64_t index) {
   Fill *fill = nullptr;
-  if (!cache.begin_fill(index, 1'000'000'000'000, &fill).ok()) return;
+  if (!cache.begin_fill(index, patience(), &fill).ok()) return;
   dc_array array = bytes_of(cache.segment_.header.geometry.sample_bytes);
   if (fill->allocate(&array, 1, nullptr).ok()) write_sample(array.data, array.bytes, 7);
 }
@@ -306,7 +309,7 @@ int32_t load(Cache &cache, int64_t index, bool *loaded) {
   };
   bool unused = false;
   dc_view view;
-  const Status status = cache.load(index, loader, loaded ? loaded : &unused, 1'000'000'000'000, &view);
+  const Status status = cache.load(index, loader, loaded ? loaded : &unused, patience(), &view);
   if (status.ok()) Cache::release(&view);
   return status.code();
 }
