@@ -137,6 +137,17 @@ def test_the_state_before_and_after_an_epoch_is_that_of_a_whole_one(dataset: Any
         loader = other
 
 
+def test_a_generator_goes_on_after_an_epoch_that_had_ended(dataset: Any) -> None:
+    loader = CachedLoader(dataset, **LOADERS["generator"](dataset))
+    expected = [epoch(loader, 0) for _ in range(3)]
+    loader = CachedLoader(dataset, **LOADERS["generator"](dataset))
+    for number in range(3):
+        assert epoch(loader, 0) == expected[number]
+        state = saved(loader.state_dict())
+        loader = CachedLoader(dataset, **LOADERS["generator"](dataset))
+        loader.load_state_dict(state)
+
+
 def test_without_a_set_epoch_the_epoch_after_the_resumed_one_is_whole(dataset: Any) -> None:
     for kind in ("NodeSampler", "sequential"):
         loader = CachedLoader(dataset, **LOADERS[kind](dataset))

@@ -254,11 +254,11 @@ class CachedDataset(Dataset[Any]):
         names = self.names(indices)
         if not self.cache.keyed:
             return names, [load(index, decode, view=True) for index in names]
-        samples = [
-            load(name, lambda _, index=index: decode(self._position(index)), view=True)
-            for name, index in zip(names, indices, strict=True)
-        ]
-        return names, samples
+
+        def load_at(name: Any, index: int) -> Any:
+            return load(name, lambda _: decode(self._position(index)), view=True)
+
+        return names, list(map(load_at, names, indices))
 
     def names(self, indices: Sequence[int]) -> list[Any]:
         """What the cache knows samples by. Raises RangeError (an IndexError)."""

@@ -50,6 +50,8 @@ class CachedLoader(DataLoader[Any]):
     Raises TypeError for a data set that is no CachedDataset.
     """
 
+    dataset: CachedDataset
+
     def __init__(self, dataset: CachedDataset, *args: Any, **kwargs: Any) -> None:
         if not isinstance(dataset, CachedDataset):
             kind = f"{type(dataset).__module__}.{type(dataset).__qualname__}"
@@ -83,7 +85,7 @@ class CachedLoader(DataLoader[Any]):
         return (
             self.collate_fn is default_collate
             and self.batch_sampler is not None
-            and self.dataset.transform is None  # type: ignore[attr-defined]
+            and self.dataset.transform is None
             and kind.__getitem__ is plain.__getitem__
             and kind.__getitems__ is plain.__getitems__
             and all(made.__module__ == _collate.__name__ for made in _collate.default_collate_fn_map.values())
@@ -112,7 +114,7 @@ class CachedLoader(DataLoader[Any]):
         self._batches.load(state_dict)
 
 
-class _Counting(_BaseDataLoaderIter):  # type: ignore[misc]  # torch does not type it
+class _Counting(_BaseDataLoaderIter):
     """An iteration that says what it has delivered."""
 
     _sampler_iter: Run
@@ -127,18 +129,18 @@ class _Counting(_BaseDataLoaderIter):  # type: ignore[misc]  # torch does not ty
         return batch
 
 
-class _Single(_Counting, _SingleProcessDataLoaderIter):  # type: ignore[misc]
+class _Single(_Counting, _SingleProcessDataLoaderIter):
     """DataLoader's iteration without workers."""
 
 
-class _Multi(_Counting, _MultiProcessingDataLoaderIter):  # type: ignore[misc]
+class _Multi(_Counting, _MultiProcessingDataLoaderIter):
     """DataLoader's iteration with workers."""
 
     def _next_data(self) -> Any:
         if self._sampler_iter.is_renewed:
             for _ in range(self._prefetch_factor * self._num_workers):
                 self._try_put_index()
-        return super()._next_data()
+        return super()._next_data()  # type: ignore[no-untyped-call]
 
 
 class _Batch:
@@ -164,6 +166,8 @@ class _Gathering(_Counting):
     All of it but the copying runs in the user's thread. Batches that were read ahead are with a worker, with the
     copying thread or, where there are no workers, waiting for their turn.
     """
+
+    _dataset: CachedDataset
 
     def __init__(self, loader: CachedLoader) -> None:
         self._workers: Workers | None = None
@@ -315,11 +319,12 @@ class _Gathering(_Counting):
                 elif batch.copied is not None:
                     return batch.copied.result()
                 elif batch.error is not None:
-                    batch.error.reraise()
+                    batch.error.reraise()  # type: ignore[no-untyped-call]
                 else:
                     assert batch.left is not None
-                    whole = batch.left.batch
-                    return pin_memory(whole, self._pin_memory_device) if self._pin_memory else whole
+                    if not self._pin_memory:
+                        return batch.left.batch
+                    return pin_memory(batch.left.batch, self._pin_memory_device)  # type: ignore[no-untyped-call]
             except (UnlikeError, MissError) as error:
                 if batch.copied is None:
                     batch.failed = True
@@ -338,7 +343,7 @@ class _Gathering(_Counting):
         self._thread.stop()
 
     def __del__(self) -> None:
-        if hasattr(self, "_thread"):
+        if hasattr(self, "_thread") and not self._thread.is_the_parents:
             self._give_up()
             self._thread.stop()
             self._shelf.append(self._buffers)

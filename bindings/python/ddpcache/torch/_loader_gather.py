@@ -140,7 +140,7 @@ class _Collating(_Reading):
             self.describe(0)
             if self.first is None:
                 raise MissError("none of the samples is in the cache")
-            build: Build = self.column(self.common_structure(), None if left is None else left.batch)  # type: ignore[assignment]
+            build: Build = self.column(self.common_structure(), None if left is None else left.batch)
         except (RecordError, TypeError) as error:
             raise UnlikeError from error
         if self.unlike.any():
@@ -272,6 +272,11 @@ class Thread:
         self._process = os.getpid()
         _threads.add(self)
 
+    @property
+    def is_the_parents(self) -> bool:
+        """Whether this is a forked child, in which its locks may be held for ever."""
+        return os.getpid() != self._process
+
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         """Its result, or what it raises."""
         future: Future[Any] = Future()
@@ -289,7 +294,7 @@ class Thread:
         Does nothing in a forked child, nor where Python ends, which keeps all other threads from running.
         """
         thread, self._thread = self._thread, None
-        if thread is None or os.getpid() != self._process or sys.is_finalizing():
+        if thread is None or self.is_the_parents or sys.is_finalizing():
             return
         self._jobs.put(None)
         if thread is not threading.current_thread():

@@ -151,6 +151,8 @@ class Batches:
             "sampler": None,
             "random": None if run is None else run.random,
         }
+        if run is None and self._generator is not None:
+            state["random"] = [_random_state(self._generator), None]
         if sampler is not None:
             delivered = 0 if run is None else run.delivered - run.before
             samples = delivered * getattr(self.source, "batch_size", 1)
@@ -177,6 +179,8 @@ class Batches:
                 )
             if state["epoch"] is not None:
                 self._sampler.set_epoch(state["epoch"])
+            if not state["batches"] and state["random"] is not None and self._generator is not None:
+                self._generator.set_state(state["random"][0])
         self._run = None
         self._loaded = dict(state) if state["batches"] else None
 

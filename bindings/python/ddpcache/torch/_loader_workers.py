@@ -68,7 +68,7 @@ def loader_of_tasks(loader: DataLoader[Any], seeds: torch.Generator) -> DataLoad
     )
 
 
-class Workers(_MultiProcessingDataLoaderIter):  # type: ignore[misc]  # torch does not type it
+class Workers(_MultiProcessingDataLoaderIter):
     """The worker processes of a DataLoader, and torch's care for them, with tasks given one by one.
 
     Not torch's are: which tasks there are, when, and for which worker; and that outcomes are taken as they come.
@@ -97,7 +97,7 @@ class Workers(_MultiProcessingDataLoaderIter):  # type: ignore[misc]  # torch do
         """A task's number and outcome; None where there is none yet. Raises what DataLoader does of dead workers."""
         if not wait and self._data_queue.empty():
             return None
-        number, outcome = self._get_data()
+        number, outcome = self._get_data()  # type: ignore[no-untyped-call]
         worker, size = self._asked.pop(number)
         self._busy[worker] -= size
         return number, outcome
