@@ -7,8 +7,9 @@ import multiprocessing
 import os
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -19,33 +20,40 @@ from torch.utils.data import Dataset
 TOUCH_STRIDE = 997
 BYTES_LOGGED = 4
 
+Pixels = TypeVar("Pixels", torch.Tensor, np.ndarray)
+
 
 @dataclass(frozen=True)
 class Kind:
-    """Images of one size, or (side 0) of any between `sides`."""
+    """Images of one size, or (side 0) of any between `sides`, of which each read takes a piece as large as `crop`."""
 
     name: str
     count: int
     batch: int
-    side: int
+    side: int = 0
     sides: tuple[int, int] = (0, 0)
-
-    @property
-    def ragged(self) -> bool:
-        return not self.side
+    crop: int = 0
 
     def scaled(self, factor: float) -> Kind:
         # At least two batches for each of four ranks.
-        return Kind(self.name, max(8 * self.batch, round(self.count * factor)), self.batch, self.side, self.sides)
+        return replace(self, count=max(8 * self.batch, round(self.count * factor)))
+
+    def piece(self, image: Pixels, number: int) -> Pixels:
+        """What is delivered of a sample, as a view: all, or a piece from a place that its number says."""
+        if not self.crop:
+            return image
+        height, width = (size - self.crop + 1 for size in image.shape[:2])
+        top, left = 7919 * number % height, 104729 * number % width
+        return image[top : top + self.crop, left : left + self.crop]
 
 
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("4 KB", count=4096, batch=64, side=37),
-        Kind("150 KB", count=768, batch=32, side=224),
-        Kind("4 MB", count=40, batch=4, side=1155),
-        Kind("any size", count=256, batch=16, side=0, sides=(256, 640)),
+        Kind("4 KB", count=3072, batch=64, side=37),
+        Kind("150 KB", count=640, batch=32, side=224),
+        Kind("4 MB", count=56, batch=2, side=1155),
+        Kind("any size, cropped", count=256, batch=32, sides=(256, 640), crop=224),
     )
 }
 
@@ -60,8 +68,8 @@ def _sources() -> list[Image.Image]:
     return [Image.fromarray(array) for array in arrays]
 
 
-def _write_some(work: tuple[Kind, Path, range]) -> list[tuple[int, int]]:
-    """Writes these files, and returns of each the bytes it decodes to, and the sum that it is known by."""
+def _write_some(work: tuple[Kind, Path, range]) -> list[tuple[int, int, int]]:
+    """Writes these files, and returns of each the bytes it decodes to, those delivered and the sum these have."""
     (kind, folder, numbers), sources, known = work, _sources(), []
     for number in numbers:
         random = np.random.default_rng((7, number))
@@ -76,7 +84,8 @@ def _write_some(work: tuple[Kind, Path, range]) -> list[tuple[int, int]]:
         file = folder / f"{number:06}.jpg"
         piece.resize((int(width), int(height)), Image.Resampling.BICUBIC).save(file, quality=90)
         pixels = decode(file)
-        known.append((pixels.numel(), int(touched(pixels.flatten()[None])[0])))
+        piece = kind.piece(pixels, number)
+        known.append((pixels.numel(), piece.numel(), int(touched(piece.flatten()[None])[0])))
     return known
 
 
@@ -89,7 +98,7 @@ def write(kind: Kind, folder: Path) -> int:
     with multiprocessing.get_context("fork").Pool(os.cpu_count()) as pool:
         known = [one for part in pool.map(_write_some, parts) for one in part]
     np.save(folder / "known.npy", np.array(known, dtype=np.int64))
-    return sum(size for size, _ in known)
+    return sum(size for size, *_ in known)
 
 
 def decode(file: Path) -> torch.Tensor:
@@ -129,21 +138,14 @@ class Reader:
 
     def __init__(self, folder: Path) -> None:
         known = torch.from_numpy(np.load(folder / "known.npy"))
-        self.sizes, self.sums = known[:, 0], known[:, 1]
+        self.sizes, self.sums = known[:, 1], known[:, 2]
         self.bytes = 0
 
     def epoch(self, loader: object, note: Callable[[torch.Tensor], object] = lambda numbers: None) -> int:
         """Reads all batches, and returns how many samples they had."""
         count = 0
-        for batch in loader:
-            # Images of different size come as a list of samples.
-            if isinstance(batch[0], torch.Tensor):
-                images, numbers = batch
-                sums = touched(images.flatten(1))
-            else:
-                numbers = torch.tensor([int(number) for _, number in batch])
-                sums = torch.cat([touched(image.flatten()[None]) for image, _ in batch])
-            if not torch.equal(sums, self.sums[numbers]):
+        for images, numbers in loader:
+            if not torch.equal(touched(images.flatten(1)), self.sums[numbers]):
                 raise ValueError(f"samples of other content were delivered, among {numbers.tolist()}")
             note(numbers)
             count += len(numbers)

@@ -166,10 +166,13 @@ def main() -> None:
                 case "memory":
                     result = run.memory()
                 case "stop":
-                    result = run.stop()
+                    stopped, run = run, None
+                    result = stopped.stop()
         except Exception as error:
             result = {"error": str(error).strip().splitlines()[-1], "trace": traceback.format_exc()}
         print(json.dumps(result), file=answers, flush=True)
+    if run is not None:  # whoever gave the commands has gone
+        run.stop()
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -57,7 +58,7 @@ class Cell:
             log(f"\n  {self.side.variant.label}: {error}")
 
     def start(self, command: dict[str, Any]) -> None:
-        if self.kind.ragged and self.side.variant.way.one_size:
+        if not self.kind.side and self.side.variant.way.one_size:
             raise FailedError("all its samples have one shape, so it cannot hold these")
         first = self.side.start(
             FIRST_SECONDS,
@@ -183,6 +184,7 @@ def main() -> int:
     parser.add_argument("--absent", default="{}", help="packages that could not be installed, and why, as JSON")
     parser.add_argument("--write", action="store_true", help="renew docs/benchmarks.md, README.md and docs/peers.png")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # what was started is ended then too
     arguments.patience *= max(1.0, arguments.scale)
     begin, load = time.monotonic(), os.getloadavg()[0]
     folder = Path(tempfile.mkdtemp(prefix="ddpcache-peers-"))

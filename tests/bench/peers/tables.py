@@ -250,7 +250,11 @@ def describe(measured: Measured) -> list[str]:
 
 
 def size_text(kind: Kind) -> str:
-    return f"{kind.side} × {kind.side}" if kind.side else f"{kind.sides[0]} to {kind.sides[1]} pixels each way"
+    return (
+        f"{kind.side} × {kind.side}"
+        if kind.side
+        else f"{kind.sides[0]} to {kind.sides[1]} pixels each way, read as crops of {kind.crop} × {kind.crop}"
+    )
 
 
 def document(measured: Measured) -> list[str]:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from images import Images
+from images import Images, Kind
 from litdata import StreamingDataLoader, StreamingDataset, optimize
 from ways import Job, Opened
 
@@ -42,10 +42,10 @@ def finish(shared: None) -> None:
     return None
 
 
-def as_pair(one: dict[str, Any]) -> tuple[torch.Tensor, int]:
-    return one["image"], one["number"]
+def as_pair(kind: Kind, one: dict[str, Any]) -> tuple[torch.Tensor, int]:
+    return kind.piece(one["image"], one["number"]), one["number"]
 
 
 def open(job: Job, shared: None, option: str) -> Opened:
-    dataset = StreamingDataset(str(job.stores), shuffle=True, drop_last=False, transform=as_pair)
+    dataset = StreamingDataset(str(job.stores), shuffle=True, drop_last=False, transform=partial(as_pair, job.kind))
     return Opened(StreamingDataLoader(dataset, **job.loader_arguments()))

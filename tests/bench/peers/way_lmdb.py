@@ -8,7 +8,7 @@ import struct
 import lmdb
 import numpy as np
 import torch
-from images import Images
+from images import Images, Kind
 from torch.utils.data import Dataset
 from ways import Job, Opened, torch_loader
 
@@ -18,10 +18,12 @@ HEIGHT_AND_WIDTH = struct.Struct("<II")
 class InLmdb(Dataset):
     """An environment must not cross a fork: each process opens its own at its first sample."""
 
-    def __init__(self, files: Images, path: str, size: int) -> None:
+    def __init__(self, files: Images, kind: Kind, path: str) -> None:
         self.files = files
+        self.kind = kind
         self.path = path
-        self.size = size
+        side = kind.side or kind.sides[1]
+        self.size = len(files) * (3 * side**2 + 8192) + 2**26
         self.opened_by = 0
         self.environment: lmdb.Environment | None = None
 
@@ -50,14 +52,13 @@ class InLmdb(Dataset):
             value = reading.get(key)
             if value is not None:
                 shape = (*HEIGHT_AND_WIDTH.unpack_from(value), 3)
+                image = np.frombuffer(value, np.uint8, offset=HEIGHT_AND_WIDTH.size).reshape(shape)
                 # A buffer ends with its transaction.
-                return torch.from_numpy(
-                    np.frombuffer(value, np.uint8, offset=HEIGHT_AND_WIDTH.size).reshape(shape).copy()
-                ), index
+                return torch.from_numpy(self.kind.piece(image, index).copy()), index
         image, _ = self.files[index]
         with environment.begin(write=True) as writing:
             writing.put(key, HEIGHT_AND_WIDTH.pack(*image.shape[:2]) + image.numpy().tobytes())
-        return image, index
+        return self.kind.piece(image, index), index
 
     def close(self) -> None:
         if self.environment is not None and self.opened_by == os.getpid():
@@ -74,6 +75,5 @@ def finish(shared: None) -> None:
 
 def open(job: Job, shared: None, option: str) -> Opened:
     files = job.dataset()
-    side = job.kind.side or job.kind.sides[1]
-    dataset = InLmdb(files, str(job.stores), len(files) * (3 * side**2 + 8192) + 2**26)
+    dataset = InLmdb(files, job.kind, str(job.stores))
     return torch_loader(dataset, job, dataset.close)

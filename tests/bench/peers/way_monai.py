@@ -6,9 +6,9 @@ from multiprocessing import Manager
 from typing import Any
 
 import torch
-from images import Images
+from images import Images, Kind
 from monai.data import CacheDataset, partition_dataset
-from monai.transforms import Compose, Transform
+from monai.transforms import Compose, RandomizableTrait, Transform
 from torch.utils.data import DataLoader, RandomSampler
 from ways import Job, Opened, torch_loader
 
@@ -19,6 +19,17 @@ class Decode(Transform):
 
     def __call__(self, index: int) -> tuple[torch.Tensor, int]:
         return self.files[index]
+
+
+class TakePiece(RandomizableTrait, Transform):
+    """Random by name, so that it is not cached."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+
+    def __call__(self, sample: tuple[torch.Tensor, int]) -> tuple[torch.Tensor, int]:
+        image, number = sample
+        return self.kind.piece(image, number), number
 
 
 def prepare(job: Job, option: str) -> Any:
@@ -41,7 +52,7 @@ def open(job: Job, shared: Any, option: str) -> Opened:
         numbers = partition_dataset(numbers, num_partitions=job.ranks, shuffle=True, seed=0, even_divisible=True)[rank]
     dataset = CacheDataset(
         numbers,
-        Compose([Decode(files)]),
+        Compose([Decode(files), *([TakePiece(job.kind)] if job.kind.crop else [])], map_items=False),
         num_workers=max(1, job.workers),
         progress=False,
         copy_cache=False,  # nothing changes the samples

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch.utils.data import Dataset
-from ways import Job, Opened, torch_loader
+from ways import Job, Opened, Pieces, torch_loader
 
 
 class InDict(Dataset):
@@ -56,7 +56,9 @@ def finish(shared: Any) -> None:
 
 
 def open(job: Job, shared: Any, option: str) -> Opened:
-    files = job.dataset()
+    samples: Dataset = job.dataset()
     if option == "manager":
-        return torch_loader(InManager(files, shared[1]), job)
-    return torch_loader(InDict(files) if option == "dict" else files, job)
+        samples = InManager(samples, shared[1])
+    elif option == "dict":
+        samples = InDict(samples)
+    return torch_loader(Pieces(samples, job.kind) if job.kind.crop else samples, job)

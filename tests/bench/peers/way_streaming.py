@@ -6,7 +6,7 @@ import multiprocessing
 from typing import Any
 
 import torch
-from images import Images
+from images import Images, Kind
 from ways import Job, Opened
 
 if torch.version.cuda is None:
@@ -51,12 +51,16 @@ def finish(shared: None) -> None:
 
 
 class Decoded(StreamingDataset):
+    def __init__(self, kind: Kind, **options: Any) -> None:
+        super().__init__(**options)
+        self.kind = kind
+
     def __getitem__(self, at: Any) -> tuple[torch.Tensor, int]:
         sample = super().__getitem__(at)
-        image = sample["image"]
-        return torch.from_numpy(image if image.flags.writeable else image.copy()), sample["number"]
+        # The image is a view of bytes, which must not be written to.
+        return torch.from_numpy(self.kind.piece(sample["image"], sample["number"]).copy()), sample["number"]
 
 
 def open(job: Job, shared: None, option: str) -> Opened:
-    dataset = Decoded(local=str(job.stores), shuffle=True, batch_size=job.kind.batch, num_canonical_nodes=1)
+    dataset = Decoded(job.kind, local=str(job.stores), shuffle=True, batch_size=job.kind.batch, num_canonical_nodes=1)
     return Opened(StreamingDataLoader(dataset, **job.loader_arguments()))

@@ -46,7 +46,6 @@ class Job:
             "batch_size": self.kind.batch,
             "num_workers": self.workers,
             "persistent_workers": self.workers > 0,
-            "collate_fn": list if self.kind.ragged else None,
         }
 
 
@@ -59,21 +58,23 @@ class Opened:
     close: Callable[[], object] = lambda: None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Way:
-    """`module` has the functions prepare(job) -> shared, run by the launcher before it starts the ranks, and
-    open(job, shared) -> Opened, run by each rank; `option` is given to both where it is not empty."""
+    """`module` has the functions prepare(job, option) -> shared and finish(shared), for the launcher before it starts
+    the ranks and after they have ended, and open(job, shared, option) -> Opened, for each rank."""
 
     name: str
     module: str
+    option: str = ""
     package: str
     form: str
+    """How it is used."""
     first: str
-    """What the first epoch is."""
-    why: str
-    """What it saves where it is ahead."""
+    """What its first epoch is."""
+    why: str = ""
+    """Of the lead that it may have in speed."""
     why_memory: str = ""
-    option: str = ""
+    """Of the lead that it may have in memory."""
     without_workers: bool = True
     """Whether it is also measured with num_workers=0."""
     keeps: bool = True
@@ -86,117 +87,136 @@ class Way:
         return self.package == "ddpcache"
 
 
+OWN_TENSORS = "samples are tensors of the process's own, of which a batch is the only copy"
+FEW_SAMPLES = "it packs images of any size closely, where a cache of so few samples wastes some in each class of sizes"
+NOT_AHEAD = "without workers it reads no batches ahead"
+
 WAYS = {
     "ddpcache-loader": Way(
-        "ddpcache, CachedLoader",
-        "way_ddpcache",
-        "ddpcache",
-        "one cache for all ranks; `CachedDataset`, `NodeSampler` and `CachedLoader`",
-        "decodes into the cache",
-        "",
+        name="ddpcache, CachedLoader",
+        module="way_ddpcache",
         option="CachedLoader",
+        package="ddpcache",
+        form="one cache for all ranks; `CachedDataset`, `NodeSampler` and `CachedLoader`",
+        first="decodes into the cache",
     ),
     "ddpcache": Way(
-        "ddpcache, DataLoader",
-        "way_ddpcache",
-        "ddpcache",
-        "one cache for all ranks; `CachedDataset` and `NodeSampler` with torch's `DataLoader`",
-        "decodes into the cache",
-        "",
+        name="ddpcache, DataLoader",
+        module="way_ddpcache",
         option="DataLoader",
+        package="ddpcache",
+        form="one cache for all ranks; `CachedDataset` and `NodeSampler` with torch's `DataLoader`",
+        first="decodes into the cache",
     ),
     "none": Way(
-        "no cache",
-        "way_plain",
-        "torch",
-        "`DataLoader` and `DistributedSampler` on the files",
-        "decodes",
-        "",
+        name="no cache",
+        module="way_plain",
         option="none",
-        keeps=False,
+        package="torch",
+        form="`DataLoader` and `DistributedSampler` on the files",
+        first="decodes",
         without_workers=False,
+        keeps=False,
     ),
     "rank-dict": Way(
-        "a dict in each rank",
-        "way_plain",
-        "torch",
-        "a dict in the data set, thus in each process that loads; torch's `DistributedSampler`",
-        "decodes into the dicts",
-        "a sample is a tensor of the process's own already, of which a batch is the only copy",
+        name="a dict in each rank",
+        module="way_plain",
         option="dict",
+        package="torch",
+        form="a dict in the data set, thus in each process that loads; torch's `DistributedSampler`",
+        first="decodes into the dicts",
+        why=OWN_TENSORS,
+        why_memory=f"one rank shares nothing with anybody, and of several each holds only a part so far; {NOT_AHEAD}",
     ),
     "manager": Way(
-        "Manager().dict()",
-        "way_plain",
-        "torch",
-        "one dict in a server process, made before the ranks start, for all of them; torch's `DistributedSampler`",
-        "decodes into the dict",
-        "",
+        name="Manager().dict()",
+        module="way_plain",
         option="manager",
+        package="torch",
+        form="one dict in a server process, made before the ranks start, for all of them; torch's `DistributedSampler`",
+        first="decodes into the dict",
         without_workers=False,
     ),
     "stocaching": Way(
-        "stocaching",
-        "way_stocaching",
-        "stocaching",
-        "`SharedCache` made by the data set, as documented: each rank has one, shared with its workers",
-        "decodes into the caches",
-        "a slot is a tensor view that is handed out without a copy or a look-up of its shape",
+        name="stocaching",
+        module="way_stocaching",
+        package="stocaching",
+        form="`SharedCache` made by the data set, as documented: each rank has one, shared with its workers",
+        first="decodes into the caches",
+        why="a slot is a tensor that is handed out without a copy, of which a batch is the only one",
+        why_memory=f"one rank shares nothing with anybody; {NOT_AHEAD}",
         one_size=True,
     ),
     "monai": Way(
-        "MONAI CacheDataset",
-        "way_monai",
-        "monai",
-        "`CacheDataset` with a thread a worker, all of the data in each rank; torch's `DistributedSampler`",
-        "the constructor's decodes, then an epoch",
-        "samples are tensors in a list of the process's own, of which a batch is the only copy",
+        name="MONAI CacheDataset",
+        module="way_monai",
         option="all",
+        package="monai",
+        form="`CacheDataset` with a thread a worker, all of the data in each rank; torch's `DistributedSampler`",
+        first="the constructor's decodes, then an epoch",
+        why=OWN_TENSORS,
     ),
     "monai-part": Way(
-        "MONAI CacheDataset, partition_dataset",
-        "way_monai",
-        "monai",
-        "the same, of a fixed part of the data for each rank: a rank never sees other samples, which costs accuracy",
-        "the constructor's decodes, then an epoch",
-        "samples are tensors in a list of the process's own, of which a batch is the only copy; ranks share nothing",
+        name="MONAI CacheDataset, partition_dataset",
+        module="way_monai",
         option="part",
+        package="monai",
+        form="the same, of a fixed part of the data for each rank, which never sees other samples: that costs accuracy",
+        first="the constructor's decodes, then an epoch",
+        why=OWN_TENSORS,
     ),
     "monai-runtime": Way(
-        "MONAI CacheDataset, runtime_cache",
-        "way_monai",
-        "monai",
-        "`runtime_cache` a `Manager().list()` made before the ranks start, as documented for distributed training",
-        "decodes into the list",
-        "",
+        name="MONAI CacheDataset, runtime_cache",
+        module="way_monai",
         option="runtime",
+        package="monai",
+        form="`runtime_cache` a `Manager().list()` made before the ranks start, as documented for distributed training",
+        first="decodes into the list",
         without_workers=False,
     ),
     "lmdb": Way(
-        "LMDB",
-        "way_lmdb",
-        "lmdb",
-        "one environment of decoded samples for all ranks, written by whoever decodes (writemap, no sync)",
-        "decodes into the file",
-        "a sample is in a sorted file that is mapped once, and is looked up without shape or type",
+        name="LMDB",
+        module="way_lmdb",
+        package="lmdb",
+        form="one environment of decoded samples for all ranks, written by whoever decodes (writemap, no sync)",
+        first="decodes into the file",
+        why="a sample is found in a file that is mapped once, without shapes and types to look up",
+        why_memory=f"{FEW_SAMPLES}; {NOT_AHEAD}",
     ),
     "streaming": Way(
-        "MosaicML streaming",
-        "way_streaming",
-        "mosaicml-streaming",
-        "decoded samples as MDS shards (`ndarray:uint8`), written in parallel; `StreamingDataset(local=...)`",
-        "`MDSWriter` writes all samples, then an epoch",
-        "shards are read in whole and in order of the disk",
+        name="MosaicML streaming",
+        module="way_streaming",
+        package="mosaicml-streaming",
+        form="decoded samples as MDS shards (`ndarray:uint8`), written in parallel; `StreamingDataset(local=...)`",
+        first="`MDSWriter` writes all samples, then an epoch",
+        why="shards are read in the order of the disk",
+        why_memory=FEW_SAMPLES,
     ),
     "litdata": Way(
-        "LitData",
-        "way_litdata",
-        "litdata",
-        "decoded samples as chunks of 64 MB by `optimize`; `StreamingDataset(shuffle=True)`, which maps local chunks",
-        "`optimize` writes all samples, then an epoch",
-        "chunks are mapped, and read in order of the disk",
+        name="LitData",
+        module="way_litdata",
+        package="litdata",
+        form="decoded samples as chunks of 64 MB by `optimize`; `StreamingDataset(shuffle=True)` maps local chunks",
+        first="`optimize` writes all samples, then an epoch",
+        why="chunks are mapped, and read in the order of the disk",
+        why_memory=f"{FEW_SAMPLES}; {NOT_AHEAD}",
     ),
 }
+
+
+class Pieces(Dataset):
+    """What is delivered of the samples of a data set."""
+
+    def __init__(self, samples: Dataset, kind: Kind) -> None:
+        self.samples = samples
+        self.kind = kind
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, index: int) -> tuple[Any, int]:
+        image, number = self.samples[index]
+        return self.kind.piece(image, number), number
 
 
 def torch_loader(dataset: Dataset, job: Job, close: Callable[[], object] = lambda: None) -> Opened:
