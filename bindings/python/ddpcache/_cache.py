@@ -30,6 +30,7 @@ from ._errors import MismatchError, NotFoundError, RangeError, StateError, check
 from ._job import job_id
 from ._records import CacheEstimate, CacheInfo, CacheReport, CacheStats, record, sized
 from ._saving import Saving
+from ._summary import Presence, leaving, presence_in, summary_of
 
 _OPEN_SECONDS = 10.0
 
@@ -112,6 +113,7 @@ class Cache(Batches, Saving):
     _name: str = ""
     _directory: str | None = None
     _read_only: bool = False
+    _presence: Presence | None = None
 
     def __init__(
         self,
@@ -182,6 +184,8 @@ class Cache(Batches, Saving):
 
     def _opened(self) -> None:
         _open_caches.add(self)
+        if not self._read_only:
+            self._presence = presence_in(self)
 
     def _attach(self, timeout: float) -> None:
         error = _swig.dc_error()
@@ -213,6 +217,14 @@ class Cache(Batches, Saving):
         stats = sized(_swig.dc_cache_stats, core.SIZEOF_CACHE_STATS)
         check(_swig.dc_cache_stats_get(self, scopes[scope], stats))
         return record(CacheStats, stats)
+
+    def summary(self) -> str:
+        """One line on the cache: samples, memory, and the counts of all clients since it was made. Never blocks.
+
+        With DDPCACHE_SUMMARY=1 in the environment, of the processes of a machine that have the cache open the last one
+        to close it prints the line to stderr. Data-loader workers are not counted among them.
+        """
+        return summary_of(self)
 
     def check(self) -> CacheReport:
         """Proves every invariant of the cache, while others use it, in time proportional to entries and memory.
@@ -319,6 +331,17 @@ class Cache(Batches, Saving):
                 check(status, error)
                 return memory[:needed].decode().splitlines()
             room = needed
+
+    def close(self) -> None:
+        with leaving(self):
+            super().close()
+
+    close.__doc__ = core.Handle.close.__doc__
+
+    def __del__(self) -> None:
+        if self._presence is not None:
+            with contextlib.suppress(Exception):
+                self.close()
 
     def __enter__(self) -> Self:
         return self
