@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Literal, Self
 
 from . import _ddpcache as core
@@ -11,10 +10,8 @@ from . import _swig
 from ._arguments import absolute_directory, cache_name, cache_options, check_fingerprint
 from ._errors import check
 from ._job import job_id
+from ._progress import Progress, heard, is_first_of_node
 from ._records import SavedInfo, record, sized
-
-# Called with the bytes that are done, and all; what it raises stops the call.
-Progress = Callable[[int, int], object]
 
 
 class Saving(core.Handle):
@@ -26,7 +23,7 @@ class Saving(core.Handle):
     def _opened(self) -> None:
         raise NotImplementedError
 
-    def save(self, path: str | os.PathLike[str], progress: Progress | None = None) -> int:
+    def save(self, path: str | os.PathLike[str], progress: Progress = None) -> int:
         """Writes every sample in the cache, and a keyed cache's keys, to one file; how many samples.
 
         The file gets its name, in place of what had it before, when it is complete and on disk; a call that fails or is
@@ -36,14 +33,16 @@ class Saving(core.Handle):
         Args:
             path: on any file system; a symbolic link is followed.
             progress: called as ``progress(done_bytes, total_bytes)`` at the start, then about ten times a second, and
-                at the end; what it raises stops the call and is raised. The total is an estimate until the end.
+                at the end; what it raises stops the call and is raised. The total is an estimate until the end. True:
+                a bar on stderr, by the package tqdm.
 
-        Raises NoSpaceError with what is needed and what is free; ValueError for a path that is no file's;
-        SystemCallError (an OSError); KeyboardInterrupt. Runs without the GIL.
+        Raises NoSpaceError with what is needed and what is free; ValueError for a path that is no file's; ImportError
+        for a bar without tqdm; SystemCallError (an OSError); KeyboardInterrupt. Runs without the GIL.
         """
         error = _swig.dc_error()
-        status, saved = _swig.dc_cache_save(self, path, progress, error)
-        check(status, error)
+        with heard(progress, f"save {self._name}", "B") as hear:
+            status, saved = _swig.dc_cache_save(self, path, hear, error)
+            check(status, error)
         return int(saved)
 
     @classmethod
@@ -65,7 +64,7 @@ class Saving(core.Handle):
         huge_pages: bool = False,
         clients_max: int | None = None,
         timeout: float = 10.0,
-        progress: Progress | None = None,
+        progress: Progress = None,
     ) -> Self:
         """Opens a cache with the samples of a saved file; any number of processes may make the same call at once.
 
@@ -79,7 +78,8 @@ class Saving(core.Handle):
             name: of the cache, need not be what it was.
             fingerprint: what the data must be; None: whatever the file says. The cache has the file's.
             timeout: seconds for which another process that is restoring the cache may make no progress.
-            progress: as of `save`.
+            progress: as of `save`. A bar is shown by the first rank of a node only, where a launcher's variables say
+                which that is, and tells how far whichever process reads has come.
 
         The other arguments are as of Cache; where they are None the cache has what the saved one had.
 
@@ -109,8 +109,9 @@ class Saving(core.Handle):
             job_id(),
         )
         error = _swig.dc_error()
-        status = _swig.dc_cache_restore(path, name, cache._directory, fingerprint, options, progress, cache, error)
-        check(status, error)
+        with heard(progress, f"restore {name}", "B", is_first_of_node()) as hear:
+            status = _swig.dc_cache_restore(path, name, cache._directory, fingerprint, options, hear, cache, error)
+            check(status, error)
         cache._opened()
         return cache
 

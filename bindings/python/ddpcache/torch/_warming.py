@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset
 
 from .. import Cache
+from .._progress import Progress, heard, is_first_of_node
 from ._dataset import CachedDataset
 from ._samplers import NodeBatchSampler, NodeSampler, _Compatible
 from ._topology import process_group
@@ -21,7 +22,7 @@ def warm_up(
     batch_size: int = 32,
     num_workers: int = 0,
     multiprocessing_context: Any = None,
-    progress: Callable[[int, int], object] | None = None,
+    progress: Progress = None,
 ) -> int:
     """Decodes what this node's cache lacks, so that the first epoch hits; each rank a part of it.
 
@@ -35,10 +36,12 @@ def warm_up(
         batch_size: samples between two calls of `progress`.
         num_workers: processes that decode; 0: this one.
         multiprocessing_context: of the workers, as DataLoader's.
-        progress: called with (samples done, samples in all) of this rank.
+        progress: called with (samples done, samples in all) of this rank. True: a bar on stderr, by the package tqdm,
+            in the first rank of each node.
 
     Returns how many samples this rank decoded. Raises TypeError for a data set without a cache or a sampler of another
-    kind, ValueError without a sampler in a job of several ranks, and what decoding raises.
+    kind, ValueError without a sampler in a job of several ranks, ImportError for a bar without tqdm, and what decoding
+    raises.
     """
     indices = _own_part(dataset, sampler)
     batches = [indices[first : first + batch_size] for first in range(0, len(indices), batch_size)]
@@ -50,13 +53,26 @@ def warm_up(
         multiprocessing_context=multiprocessing_context if num_workers else None,
     )
     decoded = done = 0
-    for batch, (fresh, full) in zip(batches, loader, strict=True):
-        decoded, done = decoded + fresh, done + len(batch)
-        if progress is not None:
-            progress(done, len(indices))
-        if full:
-            break
+    with heard(progress, *_bar_of(dataset, sampler), stays=True) as hear:
+        for batch, (fresh, full) in zip(batches, loader, strict=True):
+            decoded, done = decoded + fresh, done + len(batch)
+            if hear is not None:
+                hear(done, len(indices))
+            if full:
+                break
     return decoded
+
+
+def _bar_of(dataset: Any, sampler: Any) -> tuple[str, str, bool]:
+    """What a bar says, its unit, and whether it is this rank's to show."""
+    names = ", ".join(dict.fromkeys(cache.name for cache in caches_of(dataset)))
+    if isinstance(sampler, NodeBatchSampler):
+        sampler = sampler.sampler
+    if not isinstance(sampler, NodeSampler):
+        return f"warm-up {names}", " samples", is_first_of_node()
+    place = sampler.topology
+    share = f", 1 of {place.local_size} ranks" if place.local_size > 1 else ""
+    return f"warm-up {names}{share}", " samples", place.local_rank == 0
 
 
 def _own_part(dataset: Any, sampler: Any) -> list[int]:
