@@ -60,7 +60,7 @@ def make_loader(part: str, name: str, notes: Path) -> DataLoader:
     """The two lines of ddpcache: what decodes goes behind a cache, and a sampler leaves samples on their node."""
     dataset = CachedDataset(Digits(part, notes_of(part, name, notes)), f"{name}-{part}", capacity="8MiB")
     sampler = NodeSampler(dataset, shuffle=part == "train")
-    return DataLoader(dataset, BATCH, sampler=sampler, num_workers=WORKERS, persistent_workers=True)
+    return DataLoader(dataset, BATCH, sampler=sampler, num_workers=WORKERS, persistent_workers=WORKERS > 0)
 
 
 def make_model() -> nn.Module:

@@ -20,6 +20,8 @@ from torch.utils.data import DataLoader
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "frameworks"))
 import digits
 
+digits.WORKERS = 0
+
 
 def fixed_model() -> torch.nn.Module:
     """Untrained, so that it reads some right and most wrong."""
