@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch.utils.data
-from ddpcache.torch import CachedDataset, _workers
+from ddpcache.torch import CachedDataset, CachedLoader, _workers
 from torch.utils.data import DataLoader, Dataset
 
 
@@ -89,7 +89,8 @@ def mapped_kilobytes(inode: int) -> int:
     return found
 
 
-def test_the_pages_of_a_filled_cache_are_mapped_without_being_read(name):
+@pytest.mark.parametrize("read", [lambda dataset: dataset[0], lambda dataset: next(iter(CachedLoader(dataset)))])
+def test_the_pages_of_a_filled_cache_are_mapped_without_being_read(name, read):
     with CachedDataset(Images(), name, populate=False) as dataset:
         for index in range(64):
             dataset[index]
@@ -97,7 +98,7 @@ def test_the_pages_of_a_filled_cache_are_mapped_without_being_read(name):
         if (child := os.fork()) == 0:
             inode = os.stat(f"/dev/shm/ddpcache.{os.getuid()}.{name}").st_ino
             before, dataset.populate = mapped_kilobytes(inode), True
-            dataset[0]
+            read(dataset)
             deadline = time.monotonic() + 60
             while mapped_kilobytes(inode) < 64 * 500_000 // 1024 and time.monotonic() < deadline:
                 time.sleep(0.001)

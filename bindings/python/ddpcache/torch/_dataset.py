@@ -241,17 +241,16 @@ class CachedDataset(Dataset[Any]):
         """A batch of samples, as DataLoader asks for it. Their copies are made at once, in one piece of memory."""
         if isinstance(indices, Task):
             return indices.run(self)  # type: ignore[return-value]  # of a CachedLoader, which knows what comes back
-        _, samples = self.load(indices)
+        _, samples = self._views_of(indices)
         if self.copy:
             samples = private_copies(samples)
         return samples if self.transform is None else [self.transform(sample) for sample in samples]
 
-    def load(self, indices: Sequence[int]) -> tuple[list[Any], list[Any]]:
+    def _views_of(self, indices: Sequence[int]) -> tuple[list[Any], list[Any]]:
         """What the cache knows samples by, and views of them, `transform` aside: decoded where they are not there."""
-        if self._populated_in != os.getpid():
-            self._populate()
-        load, decode = self.cache.get_or_load, self._decode
-        names = self.names(indices)
+        self._populate_once()
+        load, decode, indices = self.cache.get_or_load, self._decode, list(indices)
+        names = self._names_of(indices)
         if not self.cache.keyed:
             return names, [load(index, decode, view=True) for index in names]
 
@@ -260,13 +259,18 @@ class CachedDataset(Dataset[Any]):
 
         return names, list(map(load_at, names, indices))
 
-    def names(self, indices: Sequence[int]) -> list[Any]:
+    def _names_of(self, indices: Sequence[int]) -> list[Any]:
         """What the cache knows samples by. Raises RangeError (an IndexError)."""
         if set(map(type, indices)) == {int} and min(indices) >= 0 and max(indices) < len(self):
             positions = list(indices)
         else:
             positions = [self._position(index) for index in indices]
         return positions if not self.cache.keyed else [self._name_of(position) for position in positions]
+
+    def _populate_once(self) -> None:
+        """Has the cache's pages mapped, if this process is to have them mapped and has not."""
+        if self._populated_in != os.getpid():
+            self._populate()
 
     def _populate(self) -> None:
         self._populated_in = os.getpid()

@@ -177,6 +177,7 @@ class _Gathering(_Counting):
         seeds = torch.Generator()
         seeds.set_state(torch.get_rng_state() if loader.generator is None else loader.generator.get_state())
         super().__init__(loader)
+        self._dataset._populate_once()
         self._loader_of_tasks = loader_of_tasks(loader, seeds)
         self._depth = loader.num_workers * (loader.prefetch_factor or 0) or _AHEAD_WITHOUT_WORKERS
         self._shelf = loader._shelf
@@ -223,7 +224,7 @@ class _Gathering(_Counting):
         dataset = self._dataset
         try:
             indices = list(batch.indices)
-            names = dataset.names(indices)
+            names = dataset._names_of(indices)
             missing = [row for row, name in enumerate(names) if name not in dataset.cache]
         except Exception:
             # Who loads it raises this again, in its turn.

@@ -40,7 +40,7 @@ class Task:
         """Fills the cache, and returns what is not in it afterwards (no room, removed, damaged); None: nothing."""
         if self.rows is None:
             return Left(None, default_collate(dataset.__getitems__(self.indices)))
-        names, samples = dataset.load(self.indices)
+        names, samples = dataset._views_of(self.indices)
         gone = [place for place, name in enumerate(names) if name not in dataset.cache]
         if not gone:
             return None
