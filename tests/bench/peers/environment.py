@@ -1,4 +1,7 @@
-"""build/venv-peers: a Python with the peers, apart from build/venv since they ask for much, and with this ddpcache."""
+"""build/venv-peers: a Python with the peers, apart from build/venv since they ask for much, and with this ddpcache.
+
+Run after tests/setup, this file makes it in advance; `tests/bench/run peers` does so by itself.
+"""
 
 from __future__ import annotations
 
@@ -68,3 +71,8 @@ def make(python: Path) -> dict[str, str]:
         _needed(PYTHON, "-m", "pip", "install", "--no-deps", "--force-reinstall", *wheels.glob("ddpcache-*.whl"))
         shutil.copy(PACKAGE_STAMP, installed)
     return json.loads(ABSENT.read_text())
+
+
+if __name__ == "__main__":
+    for package, words in make(BUILD / "venv" / "bin" / "python").items():
+        print(f"{package} cannot be installed: {words}")
