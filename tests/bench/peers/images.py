@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import multiprocessing
 import os
+import signal
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -95,7 +96,9 @@ def write(kind: Kind, folder: Path) -> int:
     size = -(-kind.count // 16)
     _sources()  # before the processes are forked
     parts = [(kind, folder, range(first, min(first + size, kind.count))) for first in range(0, kind.count, size)]
-    with multiprocessing.get_context("fork").Pool(os.cpu_count()) as pool:
+    # Ended by the signal for which its parent has a handler.
+    context, default = multiprocessing.get_context("fork"), (signal.SIGTERM, signal.SIG_DFL)
+    with context.Pool(os.cpu_count(), signal.signal, default) as pool:
         known = [one for part in pool.map(_write_some, parts) for one in part]
     np.save(folder / "known.npy", np.array(known, dtype=np.int64))
     return sum(size for size, *_ in known)
