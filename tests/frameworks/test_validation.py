@@ -1,4 +1,4 @@
-"""Metrics over padded parts without their repeats are those of one process; parts of unequal size stop a job, and warn."""
+"""Metrics over padded parts without their repeats are those of one process; parts of unequal size stop a job."""
 
 from __future__ import annotations
 
