@@ -2,8 +2,10 @@
 // explore what the C++ memory model allows; so the library's own sources are what is explored.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 
 namespace ddpcache {
@@ -25,5 +27,12 @@ inline void atomic_fence(std::memory_order order) noexcept { std::atomic_thread_
 
 // Copies bytes that another process may be writing. Nothing may follow from them until it is known that none was.
 inline void copy_racing(void *to, const void *from, size_t bytes) noexcept { std::memcpy(to, from, bytes); }
+
+// The first byte that is not 0 of those, which another process may be writing; `end` where there is none.
+inline const uint8_t *find_nonzero_racing(const uint8_t *begin, const uint8_t *end) noexcept {
+  const size_t bytes = static_cast<size_t>(end - begin);
+  if (bytes == 0 || (*begin == 0 && std::memcmp(begin, begin + 1, bytes - 1) == 0)) return end;
+  return std::find_if(begin, end, [](uint8_t byte) { return byte != 0; });
+}
 
 }  // namespace ddpcache

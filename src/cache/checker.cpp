@@ -1,11 +1,10 @@
 #include "checker.hpp"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cstdio>
 
 #include "record.hpp"
+#include "space.hpp"
 
 namespace ddpcache {
 namespace {
@@ -60,15 +59,14 @@ Checker::Reservation Checker::look_at_reservation() const {
   const Layout &layout = segment_.layout;
   Reservation seen;
   for (uint32_t step = 0; step < layout.steps; ++step) {
-    const bool taken = segment_.step_word(step).load(std::memory_order_acquire) != 0;
+    const bool taken = value_of(segment_.step_word(step)) != 0;
     if (!taken && segment_.medium != Medium::disk) break;
     seen.claimed += taken;
   }
   seen.there = seen.claimed;
-  struct stat properties;
-  const int fd = clients_.checked_fd();
-  if (segment_.header.geometry.page_bytes != kPageBytes || fd < 0 || fstat(fd, &properties) != 0) return seen;
-  seen.file_bytes = static_cast<uint64_t>(properties.st_blocks) * 512;
+  atomic_fence(std::memory_order_acquire);  // EDGE step: what is taken is reserved, as the kernel says from here on
+  if (segment_.header.geometry.page_bytes == kPageBytes) seen.file_bytes = reserved_bytes(clients_.checked_fd());
+  if (seen.file_bytes == 0) return seen;
   seen.claimed_bytes = layout.arena_offset + seen.claimed * layout.step_bytes;
   const uint64_t arena = seen.file_bytes - std::min(seen.file_bytes, layout.arena_offset);
   seen.there = static_cast<uint32_t>(std::min<uint64_t>(seen.claimed, arena / layout.step_bytes));
@@ -83,12 +81,12 @@ void Checker::check_reservation() {
   uint32_t missing = seen.claimed - seen.there;
   for (uint32_t step = segment_.layout.steps; step-- > 0 && missing > 0;) {
     const Word &word = segment_.step_word(step);
-    if (word.load() == 0 || (segment_.medium != Medium::disk && step >= seen.claimed)) continue;
+    if (value_of(word) == 0 || (segment_.medium != Medium::disk && step >= seen.claimed)) continue;
     --missing;
     violation(
         &report_->damaged_steps,
         "step %u (byte %llu, word %llx) is said to be reserved, and with it the file would have %llu bytes, not %llu",
-        step, at(word), static_cast<ull>(word.load()), static_cast<ull>(seen.claimed_bytes),
+        step, at(word), static_cast<ull>(value_of(word)), static_cast<ull>(seen.claimed_bytes),
         static_cast<ull>(seen.file_bytes));
   }
 }
@@ -97,14 +95,14 @@ void Checker::check_reservation() {
 // there.
 bool Checker::may_touch(uint32_t step) {
   if (step >= steps_there_) steps_there_ = look_at_reservation().there;  // others have taken some since
-  const uint64_t word = segment_.step_word(step).load(std::memory_order_acquire);
+  const uint64_t word = value_of(segment_.step_word(step));              // what is there was acquired by the look at it
   return step < steps_there_ && word != 0 && word <= segment_.layout.classes.size();
 }
 
 bool Checker::is_noted(ClientLife owner, int64_t index) const {
   const auto &fills = segment_.client(owner.client).fills;
   return std::any_of(fills.begin(), fills.end(), [&](const FillNote &note) {
-    return note.index_plus_one.load() == static_cast<uint64_t>(index) + 1;
+    return value_of(note.index_plus_one) == static_cast<uint64_t>(index) + 1;
   });
 }
 
@@ -134,9 +132,7 @@ void Checker::check_entry(int64_t index) {
       break;
     }
   }
-  // What was read of the record was read before this look at the entry.
-  atomic_fence(std::memory_order_acquire);
-  if (!fault.empty() && shared.load() == word.bits()) {
+  if (!fault.empty() && is_still(shared, word.bits())) {
     violation(count, "entry %lld (byte %llu, word %016llx) %s", static_cast<ll>(index), at(shared),
               static_cast<ull>(word.bits()), fault.c_str());
   }
@@ -150,10 +146,10 @@ std::string Checker::fault_of_writing(int64_t index, EntryWord word) {
   }
   ++(clients_.is_gone(owner) ? report_->entries_orphaned : report_->entries_writing);
   const ClientRecord &record = segment_.client(owner.client);
-  const ClientWord client(record.word.load());
+  const ClientWord client(value_of(record.word));
   const bool in_this_life = client.epoch() == owner.epoch && client.life() != Life::free;
   if (in_this_life && is_noted(owner, index)) return {};
-  if (record.word.load() != client.bits()) return {};  // it has begun another life meanwhile
+  if (!is_still(record.word, client.bits())) return {};  // it has begun another life meanwhile
   if (!in_this_life) {
     return text_of("is being filled by life %u of client %u, whose record is not in that (byte %llu, word %llx)",
                    owner.epoch, owner.client, at(record.word), static_cast<ull>(client.bits()));
@@ -168,11 +164,11 @@ std::string Checker::fault_of_place(int64_t index, EntryWord word, Extent *exten
   const Word &step = segment_.step_word(place.step);
   if (!segment_.find_extent(place, extent)) {
     return text_of("leads to extent %u of step %u (byte %llu), which has class %lld", place.slot, place.step, at(step),
-                   static_cast<ll>(step.load() - 1));
+                   static_cast<ll>(value_of(step) - 1));
   }
   if (!may_touch(place.step)) return text_of("leads to step %u (byte %llu), which is not there", place.step, at(step));
   const Word &owner = segment_.extent_word(place);
-  const uint64_t expected = ExtentWord::owned(index, word.generation()).bits(), actual = owner.load();
+  const uint64_t expected = ExtentWord::owned(index, word.generation()).bits(), actual = value_of(owner);
   if (actual == expected) return {};
   return text_of("leads to extent %u of step %u (byte %llu), which is not its own: its word is %016llx and not %016llx",
                  place.slot, place.step, at(owner), static_cast<ull>(actual), static_cast<ull>(expected));
@@ -207,7 +203,7 @@ std::string Checker::fault_of_record(int64_t index, const Extent &extent) const 
 
 void Checker::check_step(uint32_t step) {
   const Word &shared = segment_.step_word(step);
-  const uint64_t word = shared.load(std::memory_order_acquire);
+  const uint64_t word = value_of(shared);
   if (word == 0) return;
   ++report_->steps_reserved;
   if (word > segment_.layout.classes.size()) {
@@ -218,7 +214,7 @@ void Checker::check_step(uint32_t step) {
   if (!may_touch(step)) {
     if (steps_there_ >= segment_.layout.steps) return;
     const Word &first = segment_.step_word(steps_there_);
-    if (first.load() == 0) {
+    if (value_of(first) == 0) {
       violation(&report_->damaged_steps,
                 "step %u (byte %llu) is taken, with class %llu, and step %u (byte %llu) is not", step, at(shared),
                 static_cast<ull>(word - 1), steps_there_, at(first));
@@ -234,12 +230,13 @@ void Checker::check_step(uint32_t step) {
 
 void Checker::check_extent(Place place) {
   const Word &shared = segment_.extent_word(place);
-  const ExtentWord word(shared.load(std::memory_order_acquire));
+  const ExtentWord word(value_of(shared));  // the second look at the entry is behind the fence of this one
   if (word.never_owned()) {
     ++report_->extents_free;
     return;
   }
-  const ull where = at(shared), bits = word.bits();
+  const ull where = at(shared);
+  const ull bits = word.bits();
   uint64_t *count = &report_->damaged_extents;
   if (word != ExtentWord::owned(word.index(), word.generation()) || !segment_.valid_index(word.index())) {
     violation(count, "extent %u of step %u (byte %llu, word %016llx) belongs to entry %lld, which does not exist",
@@ -247,13 +244,14 @@ void Checker::check_extent(Place place) {
     return;
   }
   const Word &entry_word = segment_.entry(word.index());
-  const EntryWord entry(entry_word.load());
+  const EntryWord entry(value_of(entry_word));
   const uint32_t reached = entry.generation(), own = word.generation();
   if (own != reached || entry.state() == State::empty) {
     // A name of a client that is provably dead is none.
     const bool named = std::binary_search(names_.begin(), names_.end(), name_of(place)) && clients_.is_named(place);
     ++(named ? report_->extents_named : report_->extents_free);
-    if ((own == reached || ahead(own, reached) > 0) && entry_word.load() == entry.bits() && shared.load() == bits) {
+    if ((own == reached || ahead(own, reached) > 0) && is_still(entry_word, entry.bits()) &&
+        is_still(shared, word.bits())) {
       violation(count,
                 "extent %u of step %u (byte %llu, word %016llx) belongs to entry %lld (byte %llu, word %016llx) at "
                 "generation %u, which that has not reached",
@@ -264,7 +262,7 @@ void Checker::check_extent(Place place) {
   }
   ++report_->extents_owned;
   if (entry.state() == State::writing) return check_claim(place, word, entry);
-  if (entry.place() != place && entry_word.load() == entry.bits() && shared.load() == bits) {
+  if (entry.place() != place && is_still(entry_word, entry.bits()) && is_still(shared, word.bits())) {
     violation(
         count,
         "extent %u of step %u (byte %llu, word %016llx) belongs to entry %lld (byte %llu, word %016llx), which is "
@@ -279,7 +277,8 @@ void Checker::check_claim(Place place, ExtentWord word, EntryWord entry) {
   const auto [first, fresh] = claimed_.try_emplace(word.index(), place);
   if (fresh) return;
   const Word &one = segment_.extent_word(first->second), &other = segment_.extent_word(place);
-  if (segment_.entry(word.index()).load() == entry.bits() && one.load() == word.bits() && other.load() == word.bits()) {
+  if (is_still(segment_.entry(word.index()), entry.bits()) && is_still(one, word.bits()) &&
+      is_still(other, word.bits())) {
     violation(&report_->damaged_extents,
               "extent %u of step %u (byte %llu) and extent %u of step %u (byte %llu) belong to the fill of entry %lld "
               "both",
@@ -308,7 +307,7 @@ void Checker::check_keys() {
 void Checker::check_key(int64_t index) {
   const KeySlot &slot = segment_.key_slot(index);
   const uint64_t rest = slot.rest.load(std::memory_order_acquire);  // EDGE key
-  const KeyHash key = {slot.tag.load(std::memory_order_relaxed), rest};
+  const KeyHash key = {value_of(slot.tag), rest};
   if (rest == 0) {
     if (key.tag != 0 && report_->keys_unfinished++ == 0) unfinished_key_ = index;
     return;

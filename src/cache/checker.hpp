@@ -1,7 +1,8 @@
 // The walk of dc_cache_check: every word of the file compared with the others that it must agree with.
 //
 // Others go on meanwhile, and may be stopped or killed anywhere, so a rule holds between any two steps of any client,
-// and a word that looks wrong is wrong only if it is still the same after what it was compared with has been read. The
+// and a word that looks wrong is wrong only if it is still the same after what it was compared with has been read. So
+// the first look acquires where a rule says what was there before the word, and the second is behind a fence. The
 // rules, beside those of each word's own bits:
 //
 //   WRITING by (c, e)     record c is LIVE or DEAD at e, and notes the index: noted before the claim, and handed back
@@ -64,7 +65,19 @@ class Checker {
   void check_fill_name(uint32_t number, ClientWord word, uint32_t slot, uint64_t name);
   void check_reader_names(uint32_t number, ClientWord word);
   void check_name(uint32_t number, const Word &word, uint64_t name);
-  bool is_still(uint32_t number, ClientWord word) const { return segment_.client(number).word.load() == word.bits(); }
+  // A look of which nothing is said but this value.
+  template <typename T>
+  static T value_of(const Atomic<T> &word) {
+    return word.load(std::memory_order_relaxed);
+  }
+  // The second look at a word, behind all that was read since the first: who sees what was done after the word had
+  // changed sees it changed.
+  template <typename T>
+  static bool is_still(const Atomic<T> &word, T seen) {
+    atomic_fence(std::memory_order_acquire);
+    return word.load(std::memory_order_relaxed) == seen;
+  }
+  bool is_still(uint32_t number, ClientWord word) const { return is_still(segment_.client(number).word, word.bits()); }
 
   // In checker.cpp: entries, steps, extents, records and keys.
   struct Reservation {

@@ -27,12 +27,8 @@ void Checker::check_header() {
 
 bool Checker::is_zero(uint64_t begin, uint64_t end, uint64_t *first) const {
   const uint8_t *bytes = segment_.words();
-  if (begin == end || (bytes[begin] == 0 && std::memcmp(bytes + begin, bytes + begin + 1, end - begin - 1) == 0)) {
-    return true;
-  }
-  const uint8_t *found = std::find_if(bytes + begin, bytes + end, [](uint8_t byte) { return byte != 0; });
-  *first = static_cast<uint64_t>(found - bytes);
-  return found == bytes + end;
+  *first = static_cast<uint64_t>(find_nonzero_racing(bytes + begin, bytes + end) - bytes);
+  return *first == end;
 }
 
 void Checker::check_unused(uint64_t *count, const char *what, uint64_t begin, uint64_t end) {
@@ -46,34 +42,34 @@ void Checker::check_control() {
   const ControlLine &control = segment_.control();
   const Layout &layout = segment_.layout;
   uint64_t *count = &report_->damaged_control;
-  if (const uint32_t keep = control.keep.load(); keep > 1) {
+  if (const uint32_t keep = value_of(control.keep); keep > 1) {
     violation(count, "whether the cache is kept (byte %llu) is %u, not 0 or 1", at(control.keep), keep);
   }
-  const uint32_t clients = control.clients_used.load(), clients_max = segment_.header.geometry.clients_max;
+  const uint32_t clients = value_of(control.clients_used), clients_max = segment_.header.geometry.clients_max;
   if (clients > clients_max) {
     violation(count, "%u client records were used (byte %llu), of %u", clients, at(control.clients_used), clients_max);
   }
   // A step that others take meanwhile is taken before this is raised past it.
-  const uint32_t next = control.next_step.load();
+  const uint32_t next = control.next_step.load(std::memory_order_acquire);
   uint32_t taken = 0;
-  while (taken < std::min(next, layout.steps) && segment_.step_word(taken).load() != 0) ++taken;
+  while (taken < std::min(next, layout.steps) && value_of(segment_.step_word(taken)) != 0) ++taken;
   if (next > layout.steps) {
     violation(count, "the next step to take (byte %llu) is %u, of %u", at(control.next_step), next, layout.steps);
   } else if (taken < next) {
     violation(count, "the next step to take (byte %llu) is %u, and step %u (byte %llu) is not taken",
               at(control.next_step), next, taken, at(segment_.step_word(taken)));
   }
-  if (!segment_.keyed() && control.keys.load() != 0) {
-    violation(count, "%llu keys are counted (byte %llu) in a cache without keys", static_cast<ull>(control.keys.load()),
-              at(control.keys));
+  if (!segment_.keyed() && value_of(control.keys) != 0) {
+    violation(count, "%llu keys are counted (byte %llu) in a cache without keys",
+              static_cast<ull>(value_of(control.keys)), at(control.keys));
   }
   if (!boot_is_possible(segment_)) {
     violation(count, "the boot that has the file open (byte %llu) is %016llx, which is not this one", at(control.boot),
-              static_cast<ull>(control.boot.load()));
+              static_cast<ull>(value_of(control.boot)));
   }
   if (!closure_is_possible(segment_)) {
     violation(count, "whether the file is closed (byte %llu) is %016llx, which is no state of that",
-              at(control.closure), static_cast<ull>(control.closure.load()));
+              at(control.closure), static_cast<ull>(value_of(control.closure)));
   }
   const uint32_t classes = static_cast<uint32_t>(layout.classes.size());
   for (uint32_t size_class = 0; size_class < classes; ++size_class) check_class(size_class);
@@ -92,11 +88,11 @@ void Checker::check_control() {
 // Only what would lead a search astray: a mark that is merely wrong costs a look more, or an early DC_FULL.
 void Checker::check_class(uint32_t size_class) {
   const ClassLine &line = segment_.class_line(size_class);
-  const uint64_t cursor = line.cursor.load();
+  const uint64_t cursor = line.cursor.load(std::memory_order_acquire);  // EDGE step
   const uint64_t step = (cursor >> 32) - 1;
   const uint32_t slot = static_cast<uint32_t>(cursor), slots = segment_.layout.classes[size_class].slots;
   if (cursor != 0 && (step >= segment_.layout.steps || slot > slots ||
-                      segment_.step_word(static_cast<uint32_t>(step)).load() != size_class + 1)) {
+                      value_of(segment_.step_word(static_cast<uint32_t>(step))) != size_class + 1)) {
     violation(
         &report_->damaged_control,
         "the cursor of size class %u (byte %llu) is at extent %u of step %lld (byte %llu), and steps of this class "
@@ -104,7 +100,7 @@ void Checker::check_class(uint32_t size_class) {
         size_class, at(line.cursor), slot, static_cast<long long>(step),
         at(segment_.step_word(static_cast<uint32_t>(std::min<uint64_t>(step, segment_.layout.steps)))), slots);
   }
-  const uint64_t freed = line.freed_name.load();
+  const uint64_t freed = line.freed_name.load(std::memory_order_acquire);  // EDGE step
   Extent extent;
   if (freed != 0 &&
       (!is_name(freed) || !segment_.find_extent(place_of(freed), &extent) || extent.size_class != size_class)) {
@@ -117,7 +113,7 @@ void Checker::check_class(uint32_t size_class) {
 
 void Checker::check_clients() {
   const uint32_t clients_max = segment_.header.geometry.clients_max;
-  const uint32_t used = std::min(segment_.control().clients_used.load(), clients_max);
+  const uint32_t used = std::min(value_of(segment_.control().clients_used), clients_max);
   for (uint32_t number = 0; number < used; ++number) check_client(number);
   for (uint32_t number = used; number < clients_max; ++number) check_unused_client(number);
   std::sort(names_.begin(), names_.end());
@@ -131,11 +127,13 @@ void Checker::check_unused_client(uint32_t number) {
     names = byte_of(segment_.reader_name(number, 0));
     unused = is_zero(names, names + kReaderNames * sizeof(Word), &first);
   }
+  if (unused) return;
   // Whoever comes raises the mark first.
   const Atomic<uint32_t> &mark = segment_.control().clients_used;
-  if (unused || number < mark.load()) return;
+  atomic_fence(std::memory_order_acquire);
+  if (number < value_of(mark)) return;
   violation(&report_->damaged_clients, "client %u was never used (%u were, byte %llu), and byte %llu is %02x, not 0",
-            number, mark.load(), at(mark), static_cast<ull>(first), segment_.words()[first]);
+            number, value_of(mark), at(mark), static_cast<ull>(first), segment_.words()[first]);
 }
 
 void Checker::check_client(uint32_t number) {
@@ -164,7 +162,7 @@ void Checker::check_life(uint32_t number, ClientWord word) {
   const ClientRecord &record = segment_.client(number);
   uint64_t *count = &report_->damaged_clients;
   const ProcessIdentity process = identity_of(record);
-  const uint64_t expected = sum_of_identity(process, number), actual = record.identity_sum.load();
+  const uint64_t expected = sum_of_identity(process, number), actual = value_of(record.identity_sum);
   if (word.life() != Life::free && actual != expected && is_still(number, word)) {
     violation(
         count,
@@ -190,11 +188,12 @@ void Checker::check_life(uint32_t number, ClientWord word) {
 void Checker::check_marks(uint32_t number, ClientWord word) {
   const ClientRecord &record = segment_.client(number);
   uint64_t *count = &report_->damaged_clients;
-  const uint32_t fills = record.names_used.load(), readers_most = segment_.droppable() ? kReaderNames : 0;
+  const uint32_t fills = value_of(record.names_used), readers_most = segment_.droppable() ? kReaderNames : 0;
   // In this order: the last name's mark comes before the first count. One who leaves takes the marks back before its
   // word, and the count is 0 by then.
-  const uint32_t unnamed = record.unnamed_readers.load(), readers = record.reader_names_used.load();
-  const bool is_same = record.unnamed_readers.load() == unnamed;
+  const uint32_t unnamed = record.unnamed_readers.load(std::memory_order_acquire);
+  const uint32_t readers = value_of(record.reader_names_used);
+  const bool is_same = is_still(record.unnamed_readers, unnamed);
   if (!is_still(number, word)) return;
   const bool free = word.life() == Life::free;
   if (fills > (free ? 0 : DC_FILLS_MAX)) {
@@ -215,22 +214,23 @@ void Checker::check_fill(uint32_t number, ClientWord word, uint32_t slot) {
   const ClientRecord &record = segment_.client(number);
   const FillNote &note = record.fills[slot];
   uint64_t *count = &report_->damaged_clients;
-  const uint64_t noted = note.index_plus_one.load();
+  const uint64_t noted = note.index_plus_one.load(std::memory_order_acquire);  // EDGE note: and its mark
   if (noted > static_cast<uint64_t>(segment_.header.geometry.length)) {
     violation(count, "client %u notes the fill of index %llu (byte %llu), of %lld", number, static_cast<ull>(noted - 1),
               at(note.index_plus_one), static_cast<long long>(segment_.header.geometry.length));
   }
   // The mark goes back while its client leaves, whose fills are over by then.
-  const bool past = word.life() == Life::live && slot >= record.names_used.load();
-  const bool is_there = note.index_plus_one.load() == noted;
+  const bool past = word.life() == Life::live && slot >= value_of(record.names_used);
+  const bool is_there = is_still(note.index_plus_one, noted);
   if (noted != 0 && is_there && (past || word.life() == Life::free) && is_still(number, word)) {
     violation(count,
               "client %u, whose word is %llx, notes the fill of index %llu (byte %llu) past the %u that it has used "
               "(byte %llu)",
               number, static_cast<ull>(word.bits()), static_cast<ull>(noted - 1), at(note.index_plus_one),
-              record.names_used.load(), at(record.names_used));
+              value_of(record.names_used), at(record.names_used));
   }
-  if (const uint64_t name = record.names[slot].load(); name != 0) check_fill_name(number, word, slot, name);
+  const uint64_t name = record.names[slot].load(std::memory_order_acquire);  // EDGE owner
+  if (name != 0) check_fill_name(number, word, slot, name);
 }
 
 void Checker::check_fill_name(uint32_t number, ClientWord word, uint32_t slot, uint64_t name) {
@@ -240,12 +240,12 @@ void Checker::check_fill_name(uint32_t number, ClientWord word, uint32_t slot, u
   check_name(number, shared, name);
   names_.push_back(name);
   // A name that is there before and after, in one fill, was there all the time: this tells fills apart.
-  const int64_t since = note.since_ns.load();
-  const uint64_t noted = note.index_plus_one.load();
-  const uint32_t used = record.names_used.load();
+  const int64_t since = value_of(note.since_ns);
+  const uint64_t noted = value_of(note.index_plus_one);
+  const uint32_t used = value_of(record.names_used);
   uint64_t *count = &report_->damaged_clients;
   const auto same_fill = [&] {
-    return shared.load() == name && note.index_plus_one.load() == noted && note.since_ns.load() == since &&
+    return is_still(shared, name) && is_still(note.index_plus_one, noted) && is_still(note.since_ns, since) &&
            is_still(number, word);
   };
   if ((noted == 0 || slot >= used || word.life() == Life::free) && same_fill()) {
@@ -262,13 +262,14 @@ void Checker::check_fill_name(uint32_t number, ClientWord word, uint32_t slot, u
     return;
   }
   const Word &owner = segment_.extent_word(place_of(name)), &entry_word = segment_.entry(index);
-  const ExtentWord owned(owner.load());
-  const EntryWord entry(entry_word.load());
+  const ExtentWord owned(value_of(owner));
+  const EntryWord entry(value_of(entry_word));
   const bool claims = entry.state() == State::writing && entry.owner() == ClientLife{number, word.epoch()};
   // What a dead client's fill named is others' once its claim has been taken over.
   if (!claims && word.life() != Life::live) return;
   const bool right = owned.index() == index && (!claims || owned.generation() == entry.generation());
-  if (right || !same_fill() || entry_word.load() != entry.bits()) return;
+  // The extent's word too: where one fill has followed another, it may be the first that had owned it.
+  if (right || !same_fill() || !is_still(entry_word, entry.bits()) || !is_still(owner, owned.bits())) return;
   violation(
       count,
       "client %u fills index %lld (bytes %llu and %llu, word %016llx) and names extent %u of step %u for it (byte "
@@ -281,13 +282,13 @@ void Checker::check_reader_names(uint32_t number, ClientWord word) {
   const ClientRecord &record = segment_.client(number);
   for (uint32_t i = 0; segment_.droppable() && i < kReaderNames; ++i) {
     const Word &shared = segment_.reader_name(number, i);
-    const uint64_t name = shared.load();
+    const uint64_t name = shared.load(std::memory_order_acquire);  // EDGE step, EDGE owner, and its mark
     if (name == 0) continue;
     names_.push_back(name);
     check_name(number, shared, name);
     // Raised before the name, and taken back after it.
-    const uint32_t used = record.reader_names_used.load();
-    if ((i >= used || word.life() == Life::free) && shared.load() == name && is_still(number, word)) {
+    const uint32_t used = value_of(record.reader_names_used);
+    if ((i >= used || word.life() == Life::free) && is_still(shared, name) && is_still(number, word)) {
       violation(
           &report_->damaged_clients,
           "client %u, whose word is %llx, has reader's name %u (byte %llu), past the %u that it has used (byte %llu)",
@@ -306,8 +307,8 @@ void Checker::check_name(uint32_t number, const Word &word, uint64_t name) {
     violation(&report_->damaged_clients,
               "client %u names extent %u (byte %llu) of step %u (byte %llu), which has class %lld", number, place.slot,
               at(word), place.step, at(segment_.step_word(place.step)),
-              static_cast<long long>(segment_.step_word(place.step).load() - 1));
-  } else if (segment_.extent_word(place).load() == 0 && word.load() == name) {
+              static_cast<long long>(value_of(segment_.step_word(place.step)) - 1));
+  } else if (value_of(segment_.extent_word(place)) == 0 && is_still(word, name)) {
     // What is named was owned before, and nothing becomes 0 again.
     violation(&report_->damaged_clients,
               "client %u names extent %u of step %u (byte %llu), which was never owned (byte %llu)", number, place.slot,

@@ -190,13 +190,13 @@ bool Clients::try_record(uint32_t number, const ProcessIdentity &self, int fd, u
   raise_to(segment_.control().clients_used, number + 1);
   DC_FAULT_POINT("record-locked");
   clear_names(number);
-  // Relaxed: LIVE tells them.
-  for (FillNote &note : record.fills) note.index_plus_one.store(0, std::memory_order_relaxed);
+  for (FillNote &note : record.fills) note.index_plus_one.store(0, std::memory_order_relaxed);  // behind its fence
   DC_MOVE(clear, 0, 0);
   // The proof goes with the dead one's identity, of which a death from here on may leave a part.
   const ClientWord vacant(Life::free, word.epoch());
-  record.word.store(vacant.bits(), std::memory_order_relaxed);  // behind the fence of clear_names
+  record.word.store(vacant.bits(), std::memory_order_release);  // EDGE life
   if (word.life() == Life::dead) DC_MOVE(vacate, word.bits(), vacant.bits());
+  atomic_fence(std::memory_order_release);  // EDGE life: who sees some of the new identity sees the record vacant
   record.pid.store(self.pid, std::memory_order_relaxed);
   record.start_time.store(self.start_time, std::memory_order_relaxed);
   record.pid_namespace.store(self.pid_namespace, std::memory_order_relaxed);
@@ -208,8 +208,7 @@ bool Clients::try_record(uint32_t number, const ProcessIdentity &self, int fd, u
   }
   process_->life = {number, word.next_epoch()};
   const ClientWord live(Life::live, word.next_epoch());
-  // Relaxed: the claims that come after tell it; and who finds its byte free was ordered behind it by the kernel.
-  record.word.store(live.bits(), std::memory_order_relaxed);
+  record.word.store(live.bits(), std::memory_order_release);  // EDGE life
   DC_MOVE(join, vacant.bits(), live.bits());
   process_->record.store(&record, std::memory_order_release);
   return true;
@@ -219,14 +218,18 @@ bool Clients::try_record(uint32_t number, const ProcessIdentity &self, int fd, u
 void Clients::clear_names(uint32_t number) {
   ClientRecord &record = segment_.client(number);
   atomic_fence(std::memory_order_release);  // EDGE unnamed: of all that follow
-  for (Word &name : record.names) name.store(0, kRelaxedAfterFence);
-  // Relaxed: the record has no other client any more.
+  record.unnamed_readers.store(0, kRelaxedAfterFence);
+  // Relaxed: the record has no other client any more. Most are 0, and their lines stay as they are.
+  const auto clear = [](Word &name) {
+    if (name.load(std::memory_order_relaxed) != 0) name.store(0, kRelaxedAfterFence);
+  };
+  for (Word &name : record.names) clear(name);
   const uint32_t names = record.reader_names_used.load(std::memory_order_relaxed);
   const uint32_t used = segment_.droppable() ? std::min(names, kReaderNames) : 0;
-  for (uint32_t i = 0; i < used; ++i) segment_.reader_name(number, i).store(0, kRelaxedAfterFence);
+  for (uint32_t i = 0; i < used; ++i) clear(segment_.reader_name(number, i));
+  atomic_fence(std::memory_order_release);  // EDGE mark: nothing is past a mark
   record.names_used.store(0, kRelaxedAfterFence);
   record.reader_names_used.store(0, kRelaxedAfterFence);
-  record.unnamed_readers.store(0, kRelaxedAfterFence);
 }
 
 uint64_t Clients::hand_back_fills(uint32_t number, uint32_t epoch) {
@@ -379,7 +382,7 @@ uint32_t Clients::take_reader_name(Place place) {
   }
   // Whoever took the last name may not have said so yet.
   raise_to(own->reader_names_used, kReaderNames);
-  [[maybe_unused]] const uint32_t before = own->unnamed_readers.fetch_add(1, std::memory_order_relaxed);
+  [[maybe_unused]] const uint32_t before = own->unnamed_readers.fetch_add(1, std::memory_order_release);  // EDGE mark
   DC_MOVE(count_view, before, before + 1);
   atomic_fence(std::memory_order_seq_cst);  // EDGE name
   return kReaderNames;

@@ -27,6 +27,8 @@
 //   EDGE unnamed: what was done to the extent comes before the name is gone, and that before what its next owner does,
 //   whose own fence of EDGE name comes after the scan.
 //   EDGE left: a record's next client comes after what the last one did to it.
+//   EDGE life, EDGE mark, for a check: a record's word comes after what it says of the record, and a high-water mark
+//   before what it is of, and is taken back after that.
 //   EDGE slot, EDGE line: the same of threads of a process, for what they use in turn.
 #pragma once
 
@@ -72,7 +74,9 @@ class Clients final : public ForkAware {
   int checked_fd() const { return refers_to(file_.get(), segment_.identity) ? file_.get() : -1; }
 
   // A record's word, after a look at whether its client still lives.
-  ClientWord look_at(uint32_t number) { return look_after(number, ClientWord(segment_.client(number).word.load())); }
+  ClientWord look_at(uint32_t number) {
+    return look_after(number, ClientWord(segment_.client(number).word.load(std::memory_order_acquire)));  // EDGE life
+  }
   // Whether another process holds a record's lock; one's own is never seen.
   bool is_locked(uint32_t number) const {
     const int fd = checked_fd();

@@ -101,7 +101,7 @@ Extents::Taking Extents::try_take(Place place, ExtentWord mine) {
 
 void Extents::note_freed(const Extent &extent) {
   ClassLine &line = segment_.class_line(extent.size_class);
-  line.freed_name.store(name_of(extent.place), std::memory_order_relaxed);  // a hint: who takes it looks for himself
+  line.freed_name.store(name_of(extent.place), std::memory_order_release);  // EDGE step, for a check
   line.freed.fetch_add(1, std::memory_order_release);                       // EDGE told
 }
 

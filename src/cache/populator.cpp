@@ -77,7 +77,8 @@ Status Cache::populate() {
 }
 
 void Cache::stop_populating() {
-  Populator *populator = populator_.exchange(nullptr, std::memory_order_acq_rel);
+  // Relaxed: whoever closes the cache has waited for all other calls.
+  Populator *populator = populator_.exchange(nullptr, std::memory_order_relaxed);
   if (populator && populator->is_here()) delete populator;
 }
 

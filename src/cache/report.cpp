@@ -1,5 +1,3 @@
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -9,6 +7,7 @@
 #include "checker.hpp"
 #include "clock.hpp"
 #include "integers.hpp"
+#include "space.hpp"
 
 namespace ddpcache {
 namespace {
@@ -87,10 +86,7 @@ void Cache::stats(int32_t scope, dc_cache_stats *stats) {
   stats->damaged = wanted(Counter::bad);
   const uint64_t filled = total(Counter::fills), gone = total(Counter::bad) + total(Counter::removed);
   stats->resident = filled - std::min(filled, gone);
-  stats->reserved_bytes = 0;
-  struct stat properties;
-  const int fd = clients_.checked_fd();
-  if (fd >= 0 && fstat(fd, &properties) == 0) stats->reserved_bytes = static_cast<uint64_t>(properties.st_blocks) * 512;
+  stats->reserved_bytes = reserved_bytes(clients_.checked_fd());
 
   stats->open_fills = 0;
   stats->oldest_fill_age_ns = 0;

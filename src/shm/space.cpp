@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -197,6 +198,11 @@ Status reserve(int fd, uint64_t offset, uint64_t bytes) {
     return system_failure("fallocate", readable_bytes(bytes), errno);
   }
   return {};
+}
+
+uint64_t reserved_bytes(int fd) {
+  struct stat properties;
+  return fd >= 0 && fstat(fd, &properties) == 0 ? static_cast<uint64_t>(properties.st_blocks) * 512 : 0;
 }
 
 Status give_back(int fd, uint64_t offset, uint64_t bytes) {

@@ -43,6 +43,9 @@ uint64_t cgroup_headroom(const std::string &root = "");
 // DC_FULL where the file system has no room, DC_ERROR_UNSUPPORTED where it cannot reserve.
 Status reserve(int fd, uint64_t offset, uint64_t bytes);
 
+// How many bytes of a file are reserved; 0 where that cannot be told.
+uint64_t reserved_bytes(int fd);
+
 // Gives a range back: nothing is reserved there any more, and it reads as zeros.
 Status give_back(int fd, uint64_t offset, uint64_t bytes);
 

@@ -74,6 +74,7 @@ int Explorer::State::choose(int of) {
 
 int Explorer::State::choose_store(int of) {
   if (bounds.random_seed == 0 && stale >= bounds.stale) return 0;
+  if (bounds.random_seed != 0 && random() % freshness != 0) return 0;
   const int taken = choose(of);
   stale += taken != 0;
   return taken;
@@ -127,6 +128,7 @@ void Explorer::State::schedule(uintptr_t word) {
   if (contended.count(word) == 0) return;
   if (std::exchange(just_chosen, false)) return;
   if (bounds.random_seed == 0 && preemptions >= bounds.preemptions) return;
+  if (bounds.random_seed != 0 && random() % patience != 0) return;
   std::array<int, kThreadsMax> able = {current};
   int count = 1;
   for (int t = 0; t < threads; ++t) {
@@ -166,6 +168,8 @@ void Explorer::State::run_fibers() {
 void Explorer::State::run_once() {
   next_choice = 0;
   preemptions = stale = operations = 0;
+  patience = 1u << (random() % 10);
+  freshness = 1u << (random() % 6);
   sc_now = 0;
   sc_fences = {};
   words.clear();
@@ -280,6 +284,15 @@ void Explorer::guard(uint64_t offset, const void *begin, size_t bytes) {
   state_->guards.push_back({offset, at, at + bytes, {}});
 }
 
+uint64_t Explorer::known_bytes() const {
+  if (running() < 0 || state_->guards.empty()) return 0;
+  uint64_t bytes = state_->guards.front().offset;
+  for (const Guard &range : state_->guards) {
+    if (range.is_known(state_->running().view.clock)) bytes += range.end - range.begin;
+  }
+  return bytes;
+}
+
 void Explorer::clear_guards() { state_->guards.clear(); }
 
 void Explorer::touch(const void *address, size_t bytes, bool writes) {
@@ -309,14 +322,28 @@ void Explorer::clear_memory() {
   state_->racing.clear();
   state_->watched.clear();
   state_->guards.clear();
-  for (Fiber &fiber : state_->fibers) fiber.first_locals.clear();
+  for (Fiber &fiber : state_->fibers) state_->end_prepared(&fiber);
+}
+
+// As at the end of a thread: what it has for itself is others' next.
+void Explorer::State::end_prepared(Fiber *fiber) {
+  if (fiber->first_locals.empty()) return;
+  const std::vector<uint8_t> own = locals.copied();
+  locals.replace(fiber->first_locals);
+  for (const auto &[run, object] : fiber->first_exits) run(object);
+  locals.replace(own);
+  fiber->first_exits.clear();
+  fiber->first_locals.clear();
 }
 
 void Explorer::prepare_thread(int number, const std::function<void()> &use) {
   State &state = *state_;
+  state.end_prepared(&state.fibers[number]);
   const std::vector<uint8_t> own = state.locals.copied();
   state.locals.replace(state.locals.fresh);
+  state.prepared = &state.fibers[number];
   use();
+  state.prepared = nullptr;
   state.fibers[number].first_locals = state.locals.copied();
   state.locals.replace(own);
 }
@@ -334,6 +361,7 @@ std::vector<int> Explorer::visits() const {
 
 void Explorer::add_thread_exit(void (*run)(void *), void *object) {
   if (running() >= 0) state_->running().exits.emplace_back(run, object);
+  if (running() < 0 && state_->prepared) state_->prepared->first_exits.emplace_back(run, object);
 }
 
 }  // namespace weak

@@ -92,9 +92,13 @@ class Explorer {
   // A range of a file, at `offset`, whose words may be used only after it was reserved.
   void clear_guards();
   void guard(uint64_t offset, const void *begin, size_t bytes);
+  // How much of the file the running thread knows to be reserved, of guarded ranges in order and what is before them;
+  // 0 where none are guarded.
+  uint64_t known_bytes() const;
   // Ends all that alias, track, watch, guard and prepare_thread said.
   void clear_memory();
   // Gives thread `number` the thread_local objects that it has after `use`, which runs at once.
+  // Those go with `clear_memory`, as at the end of a thread.
   void prepare_thread(int number, const std::function<void()> &use);
   int running() const;  // which thread; -1: none
 
@@ -111,6 +115,7 @@ class Explorer {
                         std::memory_order failure, const std::source_location &where);
   void fence(std::memory_order order, const std::source_location &where);
   void copy(void *to, const void *from, size_t bytes);
+  const uint8_t *find_nonzero(const uint8_t *begin, const uint8_t *end);
   void forget(const void *address);
   bool wait(const uint32_t *word, uint32_t expected);
   void wake(const uint32_t *word);

@@ -21,9 +21,11 @@
 
 #define look_at_space real_look_at_space
 #define reserve real_reserve
+#define reserved_bytes real_reserved_bytes
 #include "../../../src/shm/space.cpp"
 #undef look_at_space
 #undef reserve
+#undef reserved_bytes
 
 #include "explorer.hpp"
 #include "kernel.hpp"
@@ -72,6 +74,11 @@ Space look_at_space(int, const std::string &) { return {}; }
 Status reserve(int fd, uint64_t offset, uint64_t bytes) {
   weak::explorer().reserved(offset);
   return real_reserve(fd, offset, bytes);
+}
+
+uint64_t reserved_bytes(int fd) {
+  const uint64_t known = weak::explorer().known_bytes();
+  return known != 0 ? known : real_reserved_bytes(fd);
 }
 
 }  // namespace ddpcache

@@ -1,4 +1,5 @@
 // The operations of the substituted types, by the memory model.
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 
@@ -54,16 +55,17 @@ History &Explorer::State::history(Cell cell) {
   const uintptr_t at = key(cell.address);
   auto &found = words[at];
   cell.address = reinterpret_cast<void *>(at);
-  if (!found) found = std::make_unique<History>(cell, raw(cell));
+  if (!found) {
+    found = std::make_unique<History>(cell, raw(cell));
+    widths.emplace(at, cell.bytes);
+  }
   return *found;
 }
 
 void Explorer::State::check_reserved(uintptr_t word) {
   for (const Guard &range : guards) {
     if (word < range.begin || word >= range.end) continue;
-    bool before = false;
-    for (const auto &[thread, time] : range.reserved) before |= time <= running().view.clock[thread];
-    if (!before) end_with("a word is used that is not known to be reserved");
+    if (!range.is_known(running().view.clock)) end_with("a word is used that is not known to be reserved");
   }
 }
 
@@ -231,6 +233,23 @@ void Explorer::copy(void *to, const void *from, size_t bytes) {
     const uint64_t value = load(cell, memory_order::relaxed, std::source_location::current());
     std::memcpy(static_cast<uint8_t *>(to) + (at - begin), &value, sizeof value);
   }
+}
+
+// Words that several threads use are loaded, relaxed; the others are as they are.
+const uint8_t *Explorer::find_nonzero(const uint8_t *begin, const uint8_t *end) {
+  std::vector<uint8_t> bytes(begin, end);
+  const uintptr_t first = state_->key(begin);
+  if (running() >= 0) {
+    const auto last = state_->widths.lower_bound(first + bytes.size());
+    for (auto word = state_->widths.lower_bound(first); word != last; ++word) {
+      const auto &[at, width] = *word;
+      if (state_->contended.count(at) == 0 && state_->words.count(at) == 0) continue;
+      const Cell cell = {reinterpret_cast<void *>(at), width};
+      const uint64_t value = load(cell, memory_order::relaxed, std::source_location::current());
+      std::memcpy(bytes.data() + (at - first), &value, width);
+    }
+  }
+  return begin + (std::find_if(bytes.begin(), bytes.end(), [](uint8_t byte) { return byte != 0; }) - bytes.begin());
 }
 
 void Explorer::forget(const void *address) {

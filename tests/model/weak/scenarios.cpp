@@ -8,6 +8,7 @@ std::vector<Scenario> all_scenarios() {
   add_dropping(&all);
   add_clients(&all);
   add_processes(&all);
+  add_checks(&all);
   return all;
 }
 

@@ -22,5 +22,6 @@ void add_filling(std::vector<Scenario> *all);
 void add_dropping(std::vector<Scenario> *all);
 void add_clients(std::vector<Scenario> *all);
 void add_processes(std::vector<Scenario> *all);
+void add_checks(std::vector<Scenario> *all);
 
 }  // namespace weak

@@ -146,6 +146,23 @@ Program a_child_registers_late() {
   return {{[=] { fill((*world)[1], 1); }, [=] { look((*world)[1], 0); }}, [=] { world->lose_lock(1); }, {}};
 }
 
+// Two threads of a child that only reads, and whose fork came by no handler.
+Program a_child_opens_its_descriptor() {
+  Shape shape;
+  shape.clients = 1;
+  shape.read_only = 1;
+  auto world = std::make_shared<World>(shape);
+  world->make_child(1);
+  world->bypass_handlers(1);
+  for (int t = 0; t < 2; ++t) world->prepare_thread(t, 0);
+  const auto use = [=] {
+    Clients &clients = (*world)[1].clients_;
+    clients.generation();
+    explorer().require(clients.checked_fd() >= 0, "a child without a descriptor");
+  };
+  return {{use, use}, {}, {}};
+}
+
 }  // namespace
 
 void add_clients(std::vector<Scenario> *all) {
@@ -161,6 +178,7 @@ void add_clients(std::vector<Scenario> *all) {
   all->push_back({"a newcomer looks without a name", {}, [] { return a_newcomer_looks(false); }});
   all->push_back({"a newcomer fills", {}, a_newcomer_fills});
   all->push_back({"a child registers once", {}, a_child_registers_once});
+  all->push_back({"a child opens its descriptor", {}, a_child_opens_its_descriptor});
   all->push_back({"a child registers late", {}, a_child_registers_late});
 }
 

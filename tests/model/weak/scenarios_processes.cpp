@@ -9,12 +9,6 @@ namespace {
 
 using namespace ddpcache;
 
-void check(Cache &cache) {
-  dc_cache_report report = {};
-  const Status status = cache.check(&report);
-  explorer().require(status.ok(), ("what is sound was called damaged: " + status.message()).c_str());
-}
-
 // The last of them, and nobody else, frees the handle, when all are done with it.
 Program the_last_view_frees_the_handle() {
   auto world = std::make_shared<World>(Shape{});
@@ -43,29 +37,6 @@ Program a_line_of_counters_is_handed_over() {
             explorer().require(counted(*record, Counter::waits) == 2, "an event was not counted");
             static_cast<void>(world);
           }};
-}
-
-Program a_check_beside_a_fill() {
-  Shape shape;
-  shape.keyed = true;
-  auto world = std::make_shared<World>(shape);
-  for (int t = 0; t < 2; ++t) world->prepare_thread(t, t);
-  const auto checker = [=] { check((*world)[1]); };
-  return {{[=] { fill((*world)[0], 0); }, checker}, {}, {}};
-}
-
-Program a_check_beside_a_new_key() {
-  Shape shape;
-  shape.keyed = true;
-  auto world = std::make_shared<World>(shape);
-  for (int t = 0; t < 2; ++t) world->prepare_thread(t, t);
-  const auto checker = [=] { check((*world)[1]); };
-  const auto namer = [=] {
-    const uint8_t key = 1;
-    int64_t index = 0;
-    static_cast<void>((*world)[0].intern(&key, 1, &index));
-  };
-  return {{namer, checker}, {}, {}};
 }
 
 Program one_key_has_one_index() {
@@ -115,8 +86,6 @@ Program two_begin_to_populate() {
 void add_processes(std::vector<Scenario> *all) {
   all->push_back({"the last view frees the handle", {}, the_last_view_frees_the_handle});
   all->push_back({"a line of counters is handed over", {.exits = true}, a_line_of_counters_is_handed_over});
-  all->push_back({"a check beside a fill", {}, a_check_beside_a_fill});
-  all->push_back({"a check beside a new key", {}, a_check_beside_a_new_key});
   all->push_back({"one key has one index", {}, one_key_has_one_index});
   all->push_back({"a value is built once for all", {.watch_all = true}, a_value_is_built_once_for_all});
   // Random, since what is made lies elsewhere in each execution.

@@ -30,7 +30,7 @@ struct Fiber {
   ucontext_t context;
   void *stack = nullptr;
   std::vector<uint8_t> locals, first_locals;
-  std::vector<std::pair<void (*)(void *), void *>> exits;
+  std::vector<std::pair<void (*)(void *), void *>> exits, first_exits;
   View view;
   View released;    // the view as of its last release fence
   View unacquired;  // what an acquire fence would make it learn
@@ -48,6 +48,13 @@ struct Guard {
   uint64_t offset;
   uintptr_t begin, end;
   std::vector<std::pair<int, uint32_t>> reserved;  // by which operations of which threads
+
+  bool is_known(const Clock &clock) const {
+    for (const auto &[thread, time] : reserved) {
+      if (time <= clock[thread]) return true;
+    }
+    return false;
+  }
 };
 
 struct Choice {
@@ -60,6 +67,7 @@ struct Explorer::State {
   ucontext_t main;
   std::vector<uint8_t> main_locals;
   int current = -1;  // the running fiber; -1: none
+  Fiber *prepared = nullptr;
   int threads = 0;
   const Program *program = nullptr;
   Bounds bounds;
@@ -69,6 +77,7 @@ struct Explorer::State {
   size_t next_choice = 0;
   std::mt19937_64 random;
   int preemptions = 0, stale = 0, operations = 0;
+  unsigned patience = 1, freshness = 1;  // of random executions: how rarely threads change, and old stores are read
   bool executing = false, just_chosen = false, found_contended = false;
   std::string violation;
   bool tracing = false;
@@ -80,6 +89,7 @@ struct Explorer::State {
   std::unordered_map<uintptr_t, std::unique_ptr<History>> words;
   std::unordered_map<uintptr_t, Plain> plain;
   std::unordered_map<uint64_t, View> kernel;
+  std::map<uintptr_t, size_t> widths;               // of all words that were ever used
   std::unordered_set<uintptr_t> contended;          // what several threads use, and one at least changes
   std::unordered_set<uintptr_t> locked;             // mutexes
   std::unordered_map<uintptr_t, uint32_t> arrived;  // threads, as bits, at what is the kernel's
@@ -100,6 +110,7 @@ struct Explorer::State {
   int choose_store(int of);  // the first being the latest
   bool advance();
 
+  void end_prepared(Fiber *fiber);
   void switch_to(int thread);
   [[noreturn]] void end_with(const std::string &what);
   void pass_on();

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 
 #include "locks.hpp"
@@ -81,7 +82,7 @@ World::World(const Shape &shape) {
     explorer().alias(segment.words_, first.layout.file_bytes, first.words_);
     explorer().alias(segment.readable_.data(), first.layout.file_bytes, first.words_);
   }
-  explorer().watch(first.arena(), first.layout.arena_bytes());
+  if (!shape.races) explorer().watch(first.arena(), first.layout.arena_bytes());
 }
 
 World::~World() {
@@ -144,6 +145,20 @@ void World::make_child(int client) {
   Clients &clients = (*this)[client].clients_;
   clients.process_->generation.store(0);
   explorer().watch(&clients.process_->life, sizeof clients.process_->life);
+}
+
+void World::bypass_handlers(int client) {
+  Clients &clients = (*this)[client].clients_;
+  clients.process_->descriptor_ready.store(0);
+  explorer().watch(&clients.file_, sizeof clients.file_);
+}
+
+void World::forget_record(int client) {
+  const uint32_t number = (*this)[client].clients_.life().client;
+  unregister(client);
+  const Segment &segment = (*this)[client].segment_;
+  std::memset(static_cast<void *>(&segment.client(number)), 0, sizeof(ClientRecord));
+  segment.control().clients_used.store(number);
 }
 
 void World::close_descriptor(int client) {

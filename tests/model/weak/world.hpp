@@ -18,6 +18,7 @@ struct Shape {
   int read_only = 0;  // clients more, which were attached read only
   bool droppable = false;
   bool keyed = false;
+  bool races = false;  // the bytes of samples are not watched: a check reads what others may be writing
   int64_t length = 2;
   uint64_t steps = 1;  // of one extent each
   uint64_t sample_bytes = 3500;
@@ -51,6 +52,10 @@ class World {
   // Takes its record away, as if it had never registered, and as a child after a fork.
   void unregister(int client);
   void make_child(int client);
+  // And one whose fork did not come by the handlers, so that it opens the file anew at its first use.
+  void bypass_handlers(int client);
+  // As if nobody had ever used its record, and those behind it.
+  void forget_record(int client);
   // Its descriptor is not there any more.
   void close_descriptor(int client);
   // All names that its readers have are taken.

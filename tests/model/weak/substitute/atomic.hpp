@@ -86,6 +86,10 @@ inline void atomic_fence(std::memory_order order, std::source_location where = s
   weak::explorer().fence(order, where);
 }
 
+inline const uint8_t *find_nonzero_racing(const uint8_t *begin, const uint8_t *end) {
+  return weak::explorer().find_nonzero(begin, end);
+}
+
 inline void copy_racing(void *to, const void *from, size_t bytes) { weak::explorer().copy(to, from, bytes); }
 
 }  // namespace ddpcache
