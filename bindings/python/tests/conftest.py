@@ -46,3 +46,25 @@ def open_cache(name: str) -> Iterator[Callable[..., ddpcache.Cache]]:
 @pytest.fixture
 def cache(open_cache: Callable[..., ddpcache.Cache]) -> ddpcache.Cache:
     return open_cache()
+
+
+@pytest.fixture
+def open_dict(name: str) -> Iterator[Callable[..., ddpcache.SharedDict]]:
+    """Opens dicts (by default of 1000 keys and 32 MiB), which are checked and closed at the end."""
+    opened: list[ddpcache.SharedDict] = []
+
+    def open_one(suffix: str = "", **options: object) -> ddpcache.SharedDict:
+        arguments = {"length": 1000, "capacity": "32MiB", **options}
+        opened.append(ddpcache.SharedDict(name + suffix, **arguments))  # type: ignore[arg-type]
+        return opened[-1]
+
+    yield open_one
+    for one in opened:
+        if not one.cache.closed:
+            assert one.cache.check().violations == 0
+            one.close()
+
+
+@pytest.fixture
+def shared(open_dict: Callable[..., ddpcache.SharedDict]) -> ddpcache.SharedDict:
+    return open_dict()

@@ -108,6 +108,8 @@ RUN = textwrap.dedent("""
     print("began with", "nothing" if first is None else first[0], flush=True)
     for index in range(1000):
         cache.get_or_load(index, lambda index: numpy.full(1000, int(sys.argv[3])))
+        if index == 0:
+            print("under way", flush=True)
         time.sleep(float(sys.argv[4]))
     print("ended", flush=True)
 """)
@@ -120,7 +122,7 @@ def run(name, fingerprint, value, pause=0.0):
 
 def stop_in_the_middle(process, how):
     assert process.stdout.readline().startswith("began")
-    time.sleep(0.05)
+    assert process.stdout.readline() == "under way\n"
     process.send_signal(how)
     process.communicate(timeout=60)
     assert process.returncode != 0
