@@ -138,11 +138,13 @@ void Checker::check_unused_client(uint32_t number) {
 
 void Checker::check_client(uint32_t number) {
   const ClientRecord &record = segment_.client(number);
-  const ClientWord word = clients_.look_at(number);
-  if (static_cast<uint64_t>(word.life()) > 2 || ClientWord(word.life(), word.epoch()) != word) {
+  // Before the look that calls a client dead, which makes a word of a state from one of none.
+  const ClientWord found(value_of(record.word));
+  if (static_cast<uint64_t>(found.life()) > 2 || ClientWord(found.life(), found.epoch()) != found) {
     violation(&report_->damaged_clients, "client %u is in no state (byte %llu, word %016llx)", number, at(record.word),
-              static_cast<ull>(word.bits()));
+              static_cast<ull>(found.bits()));
   }
+  const ClientWord word = clients_.look_at(number);
   report_->clients += word.life() != Life::free;
   report_->clients_dead += word.life() == Life::dead;
   check_life(number, word);

@@ -40,6 +40,20 @@ TEST_P(Kinds, OfDamageThatBreakAnInvariantAreFound) {
   EXPECT_GT(done, 1000);
 }
 
+// The check itself calls such a client dead, by a word that is sound.
+TEST_P(Kinds, OfWordsThatAreNoStateAreFoundThoughTheyLookAlive) {
+  Museum museum(GetParam());
+  for (uint32_t number = 0; number < Museum::kClients; ++number) {
+    Word &shared = museum.segment().client(number).word;
+    const ClientWord before(shared.load());
+    if (before.life() == Life::live) continue;
+    shared.store(ClientWord(Life::live, before.epoch()).bits() | uint64_t{1} << 40);
+    const Finding finding = check_of(museum.cache());
+    EXPECT_TRUE(finding.status == DC_ERROR_DAMAGED && finding.names(museum.offset_of(&shared))) << finding.text;
+    museum.restore_all();
+  }
+}
+
 // A kind that can be done to none of them would count as found.
 TEST(DamageKinds, CanEachBeDoneToOneOfTheCaches) {
   std::mt19937_64 random(1);
