@@ -49,6 +49,23 @@ TEST(ReadOnlyProcess, ThatCopiesAnExtentWhichChangesHandsTellsItFromItsOwn) {
   report_of(cache);
 }
 
+// The same, while a larger sample of the same index takes the extent: the entry leads to the same place, at another
+// generation.
+TEST(ReadOnlyProcess, ThatCopiesAnExtentWhichItsOwnIndexFillsAnewShowsTheNewSample) {
+  const CacheName name;
+  const Handle cache = open_cache(name, droppable(8192));
+  ASSERT_EQ(put(cache, 1, 4096), DC_OK);
+  Actor reader({.fault = "head-copied:stop"});
+  ASSERT_EQ(reader.ask(attach_command(name)), "0");
+  reader.tell("look 1 8192");
+  reader.await_stop();
+  ASSERT_EQ(dc_cache_remove(cache, 1), DC_OK);
+  ASSERT_EQ(put(cache, 1, 8192), DC_OK);
+  reader.signal(SIGCONT);
+  EXPECT_EQ(reader.hear(), "right");
+  report_of(cache);
+}
+
 TEST(ReadOnlyProcess, ThatIsKilledLeavesNothingBehind) {
   const CacheName name;
   Handle cache = open_cache(name, options_for(100, 1 << 20));
