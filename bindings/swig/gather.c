@@ -61,7 +61,9 @@ static int32_t all_are(dc_cache *cache, const int64_t *indices, int64_t count, c
   uint32_t *counts = malloc(many * sizeof *counts);
   int32_t status = arrays && structures && counts ? DC_OK : DC_ERROR_NO_MEMORY;
   for (Py_ssize_t k = 0; status == DC_OK && k < parts->taken; ++k) {
-    status = dc_cache_describe_batch(cache, indices, count, parts->parts[k].number, arrays, counts, structures, NULL);
+    /* A structure is a sample's: it is looked at once. */
+    uint64_t *asked = k == 0 ? structures : NULL;
+    status = dc_cache_describe_batch(cache, indices, count, parts->parts[k].number, arrays, counts, asked, NULL);
     for (size_t i = 0; status == DC_OK && i < many; ++i) {
       const char *layout = (const char *)&arrays[i] + LAYOUT_BEGIN;
       int same = counts[i] == expected->arrays && structures[i] == expected->structure &&

@@ -22,8 +22,8 @@ SAMPLE_BYTES = 3 * 224 * 224
 BATCH, WORKERS = 64, 2
 WARM, COLD = 4096, 512
 COLD_ROUNDS = 7
-# As many as a loader without workers has in turn: one with the user, one that is next, and two ahead.
-BUFFERS = 4
+# As many as a loader has in turn: one with the user, the one that is asked for, and the next.
+BUFFERS = 3
 
 
 class Images(Dataset):

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 from ddpcache.torch import CachedDataset, CachedLoader, NodeBatchSampler, NodeSampler
+from ddpcache.torch._loader_gather import Thread
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, Subset, WeightedRandomSampler
 from torch.utils.data._utils.collate import default_collate_fn_map
 
@@ -156,8 +157,9 @@ def test_a_warm_epoch_is_gathered_ahead_of_use_and_decodes_nothing(name: str) ->
         assert dataset.dataset.decoded == LENGTH
         before = dataset.cache.stats()
         iterator = iter(CachedLoader(dataset, 4, num_workers=2))
+        next(iterator)
         assert "ddpcache-loader" in [thread.name for thread in threading.enumerate()]
-        assert len(list(iterator)) == 6
+        assert len(list(iterator)) == 5
         after = dataset.cache.stats()
         assert (after.fills, after.misses, dataset.dataset.decoded) == (before.fills, before.misses, LENGTH)
         assert after.hits - before.hits == LENGTH
@@ -342,20 +344,39 @@ def test_a_bad_index_raises_in_its_turn(workers: int, name: str) -> None:
 
 def test_batches_are_the_callers_own(name: str) -> None:
     """Memory is used again only when no tensor is in it."""
-    with CachedDataset(Samples("large", 40), name, capacity="16MiB") as dataset:
-        loader = CachedLoader(dataset, 4)
+    with CachedDataset(Samples("large", 200), name, capacity="16MiB") as dataset:
+        loader = CachedLoader(dataset, 20)
         kept = [batch[1:2, ::2] for batch in loader]  # views of parts
         places = set()
         for number, batch in enumerate(loader):
             places.add(batch.data_ptr())
             assert batch.data_ptr() % 64 == 0
-            assert (batch[:, 0] == torch.arange(4 * number, 4 * number + 4)).all()
+            assert (batch[:, 0] == torch.arange(20 * number, 20 * number + 20)).all()
             batch.zero_()
             del batch
-        assert len(places) < 10
-        assert [int(part[0, 0]) for part in kept] == list(range(1, 40, 4))
+        assert len(places) < 6
+        assert [int(part[0, 0]) for part in kept] == list(range(1, 200, 20))
         del kept, loader
         gc.collect()
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def test_who_waits_for_a_batch_does_what_the_thread_has_not_begun() -> None:
+    thread, begun, done = Thread(pinned=False), threading.Event(), threading.Event()
+    first = thread.submit(lambda: begun.set() or done.wait(60))
+    assert begun.wait(60)
+    assert thread.result(thread.submit(threading.current_thread)) is threading.main_thread()
+    interrupted = thread.submit(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        thread.result(interrupted)
+    with pytest.raises(ddpcache.MissError):  # so that the batch is made anew
+        thread.result(interrupted)
+    done.set()
+    assert thread.result(first)
+    thread.stop()
 
 
 def test_pin_memory_warns_as_torch_does_where_there_is_no_accelerator(name: str) -> None:

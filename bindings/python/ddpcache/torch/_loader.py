@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from concurrent.futures import Future
 from typing import Any
@@ -19,11 +20,12 @@ from torch.utils.data.dataloader import (
 
 from .. import MissError, _swig
 from ._dataset import CachedDataset
-from ._loader_gather import Buffers, Gatherer, Thread, UnlikeError
+from ._loader_gather import Gatherer, Thread, UnlikeError
 from ._loader_resume import Batches, Run
 from ._loader_workers import Left, Task, Workers, loader_of_tasks
 
 _AHEAD_WITHOUT_WORKERS = 2
+_COPIED_AT_ONCE = 2
 _UNLIKE_MAX = 3
 
 
@@ -62,11 +64,17 @@ class CachedLoader(DataLoader[Any]):
             )
         super().__init__(dataset, *args, **kwargs)
         self._batches = Batches(super()._index_sampler, self.generator)
-        # Memory for batches goes from one iteration to the next.
-        self._shelf: list[Buffers] = []
+        self._gatherer: Gatherer | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_shelf": []}
+        return {**self.__dict__, "_gatherer": None}
+
+    def _gatherer_of_all(self, pinned: bool) -> Gatherer:
+        """The one of all iterations, with its memory for batches."""
+        if self._gatherer is None or self._gatherer.is_the_parents:
+            threads = min(max(1, self.num_workers), _swig.DC_COPY_THREADS_MAX)
+            self._gatherer = Gatherer(self.dataset.cache, threads, pinned)
+        return self._gatherer
 
     @property
     def _index_sampler(self) -> Any:
@@ -143,6 +151,10 @@ class _Multi(_Counting, _MultiProcessingDataLoaderIter):
         return super()._next_data()  # type: ignore[no-untyped-call]
 
 
+class _AnewError(Exception):
+    """A batch cannot be gathered, and is to be made as a whole."""
+
+
 class _Batch:
     """One batch on its way."""
 
@@ -158,6 +170,11 @@ class _Batch:
         self.error: ExceptionWrapper | None = None
         self.copied: Future[Any] | None = None
         self.failed = False
+
+    @property
+    def is_cached(self) -> bool:
+        """Whether all that is left to do is to gather it."""
+        return self.task is None and self.names is not None
 
 
 class _Gathering(_Counting):
@@ -180,10 +197,7 @@ class _Gathering(_Counting):
         self._dataset._populate_once()
         self._loader_of_tasks = loader_of_tasks(loader, seeds)
         self._depth = loader.num_workers * (loader.prefetch_factor or 0) or _AHEAD_WITHOUT_WORKERS
-        self._shelf = loader._shelf
-        self._buffers = self._shelf.pop() if self._shelf else Buffers(2 * self._depth + 2, self._pin_memory)
-        threads = min(max(1, loader.num_workers), _swig.DC_COPY_THREADS_MAX)
-        self._gatherer = Gatherer(loader.dataset.cache, self._buffers, threads)
+        self._gatherer = loader._gatherer_of_all(self._pin_memory)
         self._thread = Thread(self._pin_memory)
         self._unlike = 0
         self._begin()
@@ -238,16 +252,20 @@ class _Gathering(_Counting):
             batch.task = Task([indices[row] for row in missing], missing)
 
     def _go_on(self, batch: _Batch) -> None:
-        """Gives a batch to whom it is to go to next, if anybody can take it by now."""
-        if batch.task is None:
-            if batch.names is not None and batch.copied is None:
+        """Gives a batch's task to a worker, if there is one to be done and there are workers."""
+        if batch.task is None or batch.number is not None or not self._num_workers:
+            return
+        if self._workers is None:
+            self._thread.stop()  # so that no thread of ours runs while processes are forked
+            self._workers = Workers(self._loader_of_tasks)
+        batch.number = self._workers.give(batch.task)
+        self._asked[batch.number] = batch
+
+    def _copy_ahead(self) -> None:
+        """Has the batch that the user asks for copied, and the next, as far as they are in the cache by now."""
+        for batch in itertools.islice(self._ahead, _COPIED_AT_ONCE):
+            if batch.is_cached and batch.copied is None and not self._gatherer.is_small(len(batch.names or ())):
                 batch.copied = self._thread.submit(self._gatherer.batch, batch.names, batch.left)
-        elif self._num_workers and batch.number is None:
-            if self._workers is None:
-                self._thread.stop()  # so that no thread of ours runs while processes are forked
-                self._workers = Workers(self._loader_of_tasks)
-            batch.number = self._workers.give(batch.task)
-            self._asked[batch.number] = batch
 
     def _take(self, wait: bool) -> bool:
         """Takes one outcome from the workers, if there is one. Raises what DataLoader raises of workers and waits."""
@@ -294,6 +312,7 @@ class _Gathering(_Counting):
             raise StopIteration
         while self._take(wait=False):
             pass
+        self._copy_ahead()
         batch = self._ahead[0]
         try:
             made = self._made(batch)
@@ -315,36 +334,45 @@ class _Gathering(_Counting):
                 self._take(wait=True)
                 continue
             try:
-                if batch.task is not None:
-                    self._done(batch, batch.task.run(self._dataset))
-                elif batch.copied is not None:
-                    return batch.copied.result()
-                elif batch.error is not None:
-                    batch.error.reraise()  # type: ignore[no-untyped-call]
-                else:
-                    assert batch.left is not None
-                    if not self._pin_memory:
-                        return batch.left.batch
-                    return pin_memory(batch.left.batch, self._pin_memory_device)  # type: ignore[no-untyped-call]
-            except (UnlikeError, MissError) as error:
-                if batch.copied is None:
-                    batch.failed = True
-                    raise
-                self._unlike += isinstance(error, UnlikeError)
+                if batch.is_cached:
+                    return self._gathered(batch)
+                if batch.task is None:
+                    return self._left(batch)
+                self._done(batch, batch.task.run(self._dataset))
+            except _AnewError:
                 batch.names = batch.copied = None
                 batch.task = Task(list(batch.indices), None)
             except Exception:
                 batch.failed = True
                 raise
 
+    def _gathered(self, batch: _Batch) -> Any:
+        try:
+            if batch.copied is None:
+                return self._gatherer.batch(batch.names or (), batch.left)
+            return self._thread.result(batch.copied)
+        except (UnlikeError, MissError) as error:
+            self._unlike += isinstance(error, UnlikeError)
+            raise _AnewError from error
+
+    def _left(self, batch: _Batch) -> Any:
+        """A batch that was made as a whole where its task was done."""
+        if batch.error is not None:
+            batch.error.reraise()  # type: ignore[no-untyped-call]
+        assert batch.left is not None
+        if not self._pin_memory:
+            return batch.left.batch
+        return pin_memory(batch.left.batch, self._pin_memory_device)  # type: ignore[no-untyped-call]
+
     def _end(self) -> None:
         """After the last batch."""
         if not self._persistent_workers:
             self._end_workers()
         self._thread.stop()
+        self._gatherer.release()
 
     def __del__(self) -> None:
         if hasattr(self, "_thread") and not self._thread.is_the_parents:
             self._give_up()
             self._thread.stop()
-            self._shelf.append(self._buffers)
+            self._gatherer.release()

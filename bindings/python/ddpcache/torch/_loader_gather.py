@@ -26,7 +26,11 @@ from ._loader_workers import Left
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 _DTYPES = {code: getattr(torch, name) for name, code in TORCH_CODES.items()}
-_POOLED_BYTES_MIN = 1 << 16
+# The C library itself uses smaller memory again.
+_POOLED_BYTES_MIN = 1 << 20
+_IDLE_MAX = 8
+# Copied in a tenth of a millisecond, which is what it takes to hand a batch to another thread of Python and back.
+_SMALL_BYTES_MAX = 1 << 20
 _ALIGNMENT = 64
 
 
@@ -37,12 +41,13 @@ class UnlikeError(Exception):
 class Buffers:
     """Memory for batches, used again when the user has let go of the tensors in it.
 
-    Fresh memory costs a page fault every 4 KiB, which takes longer than copying the samples.
+    Fresh memory costs a page fault every 4 KiB, which takes longer than copying the samples; and what was used last may
+    still be in the processor's caches.
     """
 
-    def __init__(self, count: int, pinned: bool) -> None:
-        self._count = count
+    def __init__(self, pinned: bool) -> None:
         self._pinned = pinned
+        self._lock = threading.Lock()
         self._owners: list[Bytes] = []
 
     def tensor(self, shape: tuple[int, ...], dtype: torch.dtype) -> tuple[torch.Tensor, Any]:
@@ -57,27 +62,47 @@ class Buffers:
         memory = owner[begin : begin + size]
         return torch.from_numpy(memory).view(dtype).view(shape), memory
 
+    def release(self) -> None:
+        """Keeps nothing: what tensors are in goes with these."""
+        with self._lock:
+            self._owners.clear()
+
     def _free(self, size: int) -> Bytes:
-        # A tensor holds the array that it was made of, and that one its owner: one that only the list holds is free.
-        for place in range(len(self._owners)):
-            if sys.getrefcount(self._owners[place]) <= 2 and size <= self._owners[place].nbytes <= 2 * size:
-                return self._owners[place]
-        if len(self._owners) >= self._count:
-            # The oldest is too small, or kept by the user, whose it then is.
-            del self._owners[0]
-        self._owners.append(np.empty(size, np.uint8))
-        return self._owners[-1]
+        with self._lock:
+            # A tensor holds the array that it was made of, and that one its owner. What only the list holds is idle.
+            idle = [place for place in range(len(self._owners)) if sys.getrefcount(self._owners[place]) <= 2]
+            for place in reversed(idle[_IDLE_MAX:]):
+                del self._owners[place]
+            for place in idle[:_IDLE_MAX]:
+                if size <= self._owners[place].nbytes <= 2 * size:
+                    return self._owners[place]
+            self._owners.append(np.empty(size, np.uint8))
+            return self._owners[-1]
 
 
 class Gatherer:
-    """Makes batches of samples in the cache. For one thread at a time."""
+    """Makes batches of samples in the cache, in any thread."""
 
-    def __init__(self, cache: Cache, buffers: Buffers, threads: int) -> None:
+    def __init__(self, cache: Cache, threads: int, pinned: bool) -> None:
         self._cache = cache
-        self._buffers = buffers
         self._threads = threads
+        self._buffers = Buffers(pinned)
+        self._process = os.getpid()
         self._form: _Form | None = None
         """What the samples of the last batch were: those of the next are usually the same."""
+
+    @property
+    def is_the_parents(self) -> bool:
+        """Whether this is a forked child, in which its lock may be held for ever."""
+        return os.getpid() != self._process
+
+    def release(self) -> None:
+        """Gives back the memory for batches, until the next one is made."""
+        self._buffers.release()
+
+    def is_small(self, samples: int) -> bool:
+        """Whether a batch of so many samples, if they are like the last ones, is copied sooner than handed over."""
+        return self._form is not None and samples * self._form.sample_bytes <= _SMALL_BYTES_MAX
 
     def batch(self, names: Sequence[Any], left: Left | None) -> Any:
         """A batch of samples in the cache and of those that were left.
@@ -85,17 +110,19 @@ class Gatherer:
         Raises MissError where another one is not there any more, and UnlikeError where the samples are not alike, or
         default_collate does not make of them what lies in the cache.
         """
-        if left is None and self._form is not None:
-            leaves = self._copied(self._form, names)
+        form = self._form
+        if left is None and form is not None:
+            leaves = self._copied(form, names)
             if leaves is not None:
-                return self._form.build(leaves)
+                return form.build(leaves)
         reading = _Collating(self._cache, names, left, self._buffers, self._threads)
         build = reading.prepared(left)
         reading.copy()
         reading.statuses[reading.rows] = _swig.DC_OK
         if reading.statuses.any():
             raise MissError("some of the samples are not in the cache any more")
-        self._form = reading.form(build) if left is None else self._form
+        if left is None:
+            self._form = reading.form(build)
         return build(reading.leaves)
 
     def _copied(self, form: _Form, names: Sequence[Any]) -> dict[int, torch.Tensor] | None:
@@ -118,6 +145,7 @@ class _Form(NamedTuple):
 
     build: Build
     leaves: list[tuple[int, tuple[int, ...], torch.dtype]]
+    sample_bytes: int
     layouts: bytes
     arrays: int
     structure: int
@@ -155,7 +183,8 @@ class _Collating(_Reading):
         leaves = [(array, tuple(leaf.shape[1:]), leaf.dtype) for array, leaf in self.leaves.items()]
         layouts = b"".join(self.described[array].arrays[0].tobytes()[_LAYOUT] for array, _, _ in leaves)
         head = self.described[0]
-        return _Form(build, leaves, layouts, int(head.counts[0]), int(head.structures[0]))
+        sample_bytes = sum(dtype.itemsize * math.prod(shape) for _, shape, dtype in leaves)
+        return _Form(build, leaves, sample_bytes, layouts, int(head.counts[0]), int(head.structures[0]))
 
     def column(self, node: Any, left: Any, listed: Callable[[list[Any]], Any] = list) -> Build:  # type: ignore[override]
         """As of _Reading. `left` is the same column of what is left, or None; `listed` is what text comes in."""
@@ -288,6 +317,16 @@ class Thread:
             self._thread.start()
         return future
 
+    def result(self, future: Future[Any]) -> Any:
+        """What came of a submission, or raises it. Where that takes time, does meanwhile what was not begun yet."""
+        while not future.done():
+            try:
+                job = self._jobs.get_nowait()
+            except queue.Empty:
+                break
+            _do(*job)
+        return future.result()
+
     def stop(self) -> None:
         """Ends the thread when it has done all that it was given; it begins again with the next.
 
@@ -306,13 +345,21 @@ def _run(jobs: queue.SimpleQueue[Any], device: int | None) -> None:
     if device is not None:
         torch.accelerator.set_device_index(device)
     while (job := jobs.get()) is not None:
-        future, function, arguments = job
-        if future.set_running_or_notify_cancel():
-            try:
-                future.set_result(function(*arguments))
-            except BaseException as error:
-                future.set_exception(error)
-        del job, future, function, arguments
+        _do(*job)
+        del job
+
+
+def _do(future: Future[Any], function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        future.set_result(function(*arguments))
+    except Exception as error:
+        future.set_exception(error)
+    except BaseException:
+        # Interrupted by the user, it is made anew if he goes on.
+        future.set_exception(MissError("the copying was interrupted"))
+        raise
 
 
 _threads: weakref.WeakSet[Thread] = weakref.WeakSet()
