@@ -7,6 +7,7 @@ cores, or fewer, they are timed; with more, only their memory and their decodes 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -161,6 +162,10 @@ def measure_all(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     try:
         for side in sides:
             side.launch()
+        for side in sides:
+            # Else the first to be measured share the cores with those that still import. A failure is its first cell's.
+            with contextlib.suppress(FailedError):
+                side.await_import()
         for ranks in RANKS:
             for kind in kinds:
                 if time.monotonic() > end:

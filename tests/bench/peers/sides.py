@@ -70,7 +70,7 @@ class Side:
         self.runs = 0
 
     def launch(self) -> None:
-        """Begins to import what the way needs; `ask` waits for that."""
+        """Begins to import what the way needs."""
         temporary = self.folder / "tmp"
         temporary.mkdir(parents=True, exist_ok=True)
         self.errors = (self.folder / "errors.txt").open("w")
@@ -84,14 +84,17 @@ class Side:
         )
         self.ready = self.stopping = False
 
+    def await_import(self) -> None:
+        if not self.ready:
+            self._answer(START_SECONDS * self.patience, "its import")
+            self.ready = True
+
     def ask(self, seconds: float, **command: Any) -> dict[str, Any]:
         """The launcher's answer. Raises FailedError where there is none in time or it is an error; then all is gone."""
         if self.process is None:
             self.launch()
         try:
-            if not self.ready:
-                self._answer(START_SECONDS * self.patience, "its import")
-                self.ready = True
+            self.await_import()
             self._send(command)
             return self._answer(seconds * self.patience, command["do"])
         except FailedError:

@@ -80,18 +80,20 @@ class Measured:
             (one for one in self.cells if (one["way"], one["with_workers"], one["kind"], one["ranks"]) == wanted), None
         )
 
-    def best(self, key: str, kind: str, ranks: int) -> Cell | None:
-        """The better of a way's two numbers of workers: where that is timed, or else was with the most ranks."""
+    def best(self, key: str, kind: str, ranks: int, with_workers: bool | None = None) -> Cell | None:
+        """The better of a way's two numbers of workers, unless one is asked for: where that is timed, or else was with
+        the most ranks."""
         timed = ranks if ranks in self.timed else max(self.timed, default=0)
-        pairs = [(self.cell(key, some, kind, timed), self.cell(key, some, kind, ranks)) for some in (True, False)]
+        asked_for = (True, False) if with_workers is None else (with_workers,)
+        pairs = [(self.cell(key, some, kind, timed), self.cell(key, some, kind, ranks)) for some in asked_for]
         good = [(rate(one) if one else 0, asked) for one, asked in pairs if asked and "error" not in asked]
         return max(good, key=lambda pair: pair[0])[1] if good else None
 
-    def ours(self, kind: str, ranks: int) -> Cell | None:
-        """The better of ddpcache's ways."""
+    def ours(self, kind: str, ranks: int, with_workers: bool | None = None) -> Cell | None:
+        """The better of ddpcache's ways, with workers or without if that is asked for."""
         timed = ranks if ranks in self.timed else max(self.timed, default=0)
         own = [key for key in self.ways if WAYS[key].is_ours]
-        found = [(self.best(key, kind, timed), self.best(key, kind, ranks)) for key in own]
+        found = [(self.best(key, kind, timed, with_workers), self.best(key, kind, ranks, with_workers)) for key in own]
         good = [(rate(one) if one else 0, asked) for one, asked in found if asked]
         return max(good, key=lambda pair: pair[0])[1] if good else None
 
@@ -200,8 +202,9 @@ def comparisons(measured: Measured) -> list[Comparison]:
         if ranks in measured.timed:
             words = f"{rate(peer):,.0f} samples/s against {rate(ours):,.0f}"
             found.append(Comparison("later epochs", kind, ranks, key, 1 / ratio(ours, peer), words))
-        if WAYS[key].keeps:
-            sizes = total_memory(ours), total_memory(peer)
+        alike = measured.ours(kind, ranks, peer["with_workers"])
+        if WAYS[key].keeps and alike is not None:
+            sizes = total_memory(alike), total_memory(peer)
             words = f"{megabytes(sizes[1])} MB against {megabytes(sizes[0])}"
             found.append(Comparison("memory", kind, ranks, key, sizes[0] / sizes[1], words))
         decodes = ours["decodes_per_sample"], peer["decodes_per_sample"]

@@ -89,7 +89,7 @@ class Way:
 
 OWN_TENSORS = "samples are tensors of the process's own, of which a batch is the only copy"
 FEW_SAMPLES = "it packs images of any size closely, where a cache of so few samples wastes some in each class of sizes"
-NOT_AHEAD = "without workers it reads no batches ahead"
+NOT_AHEAD = "it reads no batches ahead"
 
 WAYS = {
     "ddpcache-loader": Way(
