@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
+import sys
 import weakref
 from collections.abc import Sequence
-from multiprocessing.util import Finalize, register_after_fork
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -373,8 +374,7 @@ def _reattach(cls: type[Cache], name: str, directory: str | None, uuid: str, rea
     return cache
 
 
-# A cache that is still open when the interpreter ends is closed then, so that the last client removes it: after
-# multiprocessing has ended this process's daemons, as data-loader workers are, which have it open too.
+# A cache that is still open when the interpreter ends is closed then, so that the last client removes it.
 _open_caches: weakref.WeakSet[Cache] = weakref.WeakSet()
 
 
@@ -385,12 +385,12 @@ def _close_all() -> None:
             cache.close()
 
 
-def _close_all_at_exit(*_: object) -> None:
-    # Those of 0 and more run before daemons are ended, and those with none never do.
-    Finalize(None, _close_all, exitpriority=-1)
-
-
-_close_all_at_exit()
-# Finalizers are this process's; in a child that multiprocessing starts they are cleared after the fork.
-os.register_at_fork(after_in_child=_close_all_at_exit)
-register_after_fork(_close_all, _close_all_at_exit)
+@atexit.register
+def _close_all_at_exit() -> None:
+    multiprocessing = sys.modules.get("multiprocessing")
+    if multiprocessing is not None and multiprocessing.active_children():
+        # Daemons, as data-loader workers are, have caches open until multiprocessing ends them, which it does between
+        # its finalizers of priority 0 and those below.
+        multiprocessing.util.Finalize(None, _close_all, exitpriority=-1)
+    else:
+        _close_all()
