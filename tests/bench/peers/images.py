@@ -51,7 +51,7 @@ class Kind:
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("4 KB", count=8192, batch=64, side=37),
+        Kind("4 KB", count=3072, batch=64, side=37),
         Kind("150 KB", count=1280, batch=32, side=224),
         Kind("4 MB", count=64, batch=2, side=1155),
         Kind("any size, cropped", count=256, batch=32, sides=(256, 640), crop=224),

@@ -15,7 +15,7 @@ from typing import Any
 
 import chart
 from images import KINDS, Kind
-from ways import WAYS
+from ways import COPIED_AHEAD, WAYS
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests" / "bench"))
@@ -224,7 +224,9 @@ def verdict(measured: Measured) -> list[str]:
     for one in found:
         if one.lost:
             way, ranks = WAYS[one.key], f"{one.ranks} rank{'s' if one.ranks > 1 else ''}"
-            why = way.why if one.what == "later epochs" else way.why_memory
+            why = way.why
+            if one.what == "memory":
+                why = COPIED_AHEAD if KINDS[one.kind].side else way.why_memory
             lines.append(f"- {one.what}, {one.kind}, {ranks}: {way.name}, {one.words}{f': {why}' if why else ''}")
     return lines
 

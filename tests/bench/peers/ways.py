@@ -74,7 +74,7 @@ class Way:
     why: str = ""
     """Of the lead that it may have in speed."""
     why_memory: str = ""
-    """Of the lead that it may have in memory."""
+    """Of the lead that it may have in memory, where images are of any size."""
     without_workers: bool = True
     """Whether it is also measured with num_workers=0."""
     keeps: bool = True
@@ -89,7 +89,7 @@ class Way:
 
 OWN_TENSORS = "samples are tensors of the process's own, of which a batch is the only copy"
 FEW_SAMPLES = "it packs images of any size closely, where a cache of so few samples wastes some in each class of sizes"
-NOT_AHEAD = "it reads no batches ahead"
+COPIED_AHEAD = "CachedLoader has memory for three batches in each rank, to copy ahead, and keeps it between epochs"
 
 WAYS = {
     "ddpcache-loader": Way(
@@ -126,7 +126,7 @@ WAYS = {
         form="a dict in the data set, thus in each process that loads; torch's `DistributedSampler`",
         first="decodes into the dicts",
         why=OWN_TENSORS,
-        why_memory=f"one rank shares nothing with anybody, and of several each holds only a part so far; {NOT_AHEAD}",
+        why_memory=f"one rank shares nothing with anybody; {FEW_SAMPLES}",
     ),
     "manager": Way(
         name="Manager().dict()",
@@ -144,7 +144,6 @@ WAYS = {
         form="`SharedCache` made by the data set, as documented: each rank has one, shared with its workers",
         first="decodes into the caches",
         why="a slot is a tensor that is handed out without a copy, of which a batch is the only one",
-        why_memory=f"one rank shares nothing with anybody; {NOT_AHEAD}",
         one_size=True,
     ),
     "monai": Way(
@@ -181,7 +180,7 @@ WAYS = {
         form="one environment of decoded samples for all ranks, written by whoever decodes (writemap, no sync)",
         first="decodes into the file",
         why="a sample is found in a file that is mapped once, without shapes and types to look up",
-        why_memory=f"{FEW_SAMPLES}; {NOT_AHEAD}",
+        why_memory=FEW_SAMPLES,
     ),
     "streaming": Way(
         name="MosaicML streaming",
@@ -199,7 +198,7 @@ WAYS = {
         form="decoded samples as chunks of 64 MB by `optimize`; `StreamingDataset(shuffle=True)` maps local chunks",
         first="`optimize` writes all samples, then an epoch",
         why="chunks are mapped, and read in the order of the disk",
-        why_memory=f"{FEW_SAMPLES}; {NOT_AHEAD}",
+        why_memory=FEW_SAMPLES,
     ),
 }
 

@@ -369,10 +369,8 @@ class _Gathering(_Counting):
         if not self._persistent_workers:
             self._end_workers()
         self._thread.stop()
-        self._gatherer.release()
 
     def __del__(self) -> None:
         if hasattr(self, "_thread") and not self._thread.is_the_parents:
             self._give_up()
             self._thread.stop()
-            self._gatherer.release()

@@ -62,11 +62,6 @@ class Buffers:
         memory = owner[begin : begin + size]
         return torch.from_numpy(memory).view(dtype).view(shape), memory
 
-    def release(self) -> None:
-        """Keeps nothing: what tensors are in goes with these."""
-        with self._lock:
-            self._owners.clear()
-
     def _free(self, size: int) -> Bytes:
         with self._lock:
             # A tensor holds the array that it was made of, and that one its owner. What only the list holds is idle.
@@ -95,10 +90,6 @@ class Gatherer:
     def is_the_parents(self) -> bool:
         """Whether this is a forked child, in which its lock may be held for ever."""
         return os.getpid() != self._process
-
-    def release(self) -> None:
-        """Gives back the memory for batches, until the next one is made."""
-        self._buffers.release()
 
     def is_small(self, samples: int) -> bool:
         """Whether a batch of so many samples, if they are like the last ones, is copied sooner than handed over."""
