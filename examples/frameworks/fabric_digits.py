@@ -5,6 +5,7 @@ python examples/frameworks/fabric_digits.py
 
 import lightning
 import torch
+import torch.distributed as dist
 from ddpcache.torch import check_loader
 from digits import EPOCHS, count_right, make_loader, make_model, parse_options, report
 
@@ -33,6 +34,7 @@ def main() -> None:
     if fabric.is_global_zero:
         report(options.name, options.notes, *counts.tolist())
     fabric.barrier()
+    dist.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ python examples/frameworks/lightning_digits.py
 
 import lightning
 import torch
+import torch.distributed as dist
 import torchmetrics
 from ddpcache.torch import LightningCallback
 from digits import EPOCHS, make_loader, make_model, parse_options, real_size, report
@@ -81,6 +82,7 @@ def main() -> None:
     trainer.fit(model, datamodule=Data(options.name, options.notes))
     if trainer.is_global_zero:
         report(options.name, options.notes, *(int(count) for count in model.counts))
+    dist.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from pathlib import Path
 import lightning
 import numpy as np
 import skimage
+import torch.distributed as dist
 import viscy.data.gpu_aug
 from ddpcache import SharedDict
 from ddpcache.torch import LightningCallback, NodeSampler
@@ -176,6 +177,7 @@ def main() -> None:
         loss = {name: float(value) for name, value in trainer.callback_metrics.items() if name.startswith("loss/")}
         print(f"after {trainer.global_step} steps: {', '.join(f'{name} {value:.3f}' for name, value in loss.items())}")
         report(notes)
+    dist.destroy_process_group()
 
 
 if __name__ == "__main__":

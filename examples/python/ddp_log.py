@@ -19,6 +19,7 @@ from pathlib import Path
 
 import lightning
 import torch
+import torch.distributed as dist
 from ddpcache.torch import CachedDataset, NodeSampler
 from torch.utils.data import DataLoader, Dataset, Subset, get_worker_info
 
@@ -129,6 +130,7 @@ def main() -> int:
         enable_model_summary=False,
     )
     trainer.fit(model, datamodule=Data(folder.name, log))
+    dist.destroy_process_group()
     if not trainer.is_global_zero:
         return 0
     found = violations(model)

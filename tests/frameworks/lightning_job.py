@@ -13,6 +13,7 @@ from pathlib import Path
 
 import lightning
 import torch
+import torch.distributed as dist
 from ddpcache.torch import (
     CachedDataset,
     CachedLoader,
@@ -281,6 +282,8 @@ def main() -> None:
         results[case] = getattr(job, f"case_{case}")()
         Path(folder, f"{name}-progress-{os.environ.get('RANK', 'alone')}").write_text(case)
     Path(folder, f"{name}-{os.environ.get('RANK', 'alone')}.json").write_text(json.dumps(results))
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 if __name__ == "__main__":

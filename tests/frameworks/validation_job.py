@@ -102,3 +102,4 @@ if __name__ == "__main__":
         metrics(Path(sys.argv[2]), sys.argv[3])
     else:
         nine(sys.argv[2])
+    dist.destroy_process_group()  # its threads let go of tensors, and a process that ends meanwhile aborts

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -151,10 +153,15 @@ TEST_P(SpoiltWhileRead, IsAMissOrLiesWithinTheCache) {
   SegmentFile file(name);
   std::vector<EntryWord> entries;
   std::vector<uint8_t *> records;
+  std::vector<std::array<uint8_t, sizeof(RecordHead)>> heads;
   for (int64_t i = 0; i < kLength; ++i) {
     entries.push_back(file.entry(i));
     records.push_back(file.record_of(i));
+    std::copy_n(records.back(), sizeof(RecordHead), heads.emplace_back().begin());
   }
+  const auto set_head = [&](size_t index, size_t byte, uint8_t value) {
+    std::atomic_ref<uint8_t>(records[index][byte]).store(value);
+  };
   // Where the library's own mapping of the arena is.
   dc_view first = {};
   ASSERT_EQ(dc_cache_view(cache, 0, &first), DC_OK);
@@ -200,11 +207,10 @@ TEST_P(SpoiltWhileRead, IsAMissOrLiesWithinTheCache) {
   std::mt19937_64 random(seed);
   const auto end = std::chrono::steady_clock::now() + 2s;
   while (std::chrono::steady_clock::now() < end) {
-    const int64_t index = static_cast<int64_t>(random() % kLength);
-    const EntryWord right = entries[static_cast<size_t>(index)];
+    const size_t index = random() % kLength;
+    const EntryWord right = entries[index];
     if (GetParam().heads) {
-      uint8_t *byte = records[static_cast<size_t>(index)] + random() % sizeof(RecordHead);
-      std::atomic_ref<uint8_t>(*byte).store(static_cast<uint8_t>(random()));
+      set_head(index, random() % sizeof(RecordHead), static_cast<uint8_t>(random()));
     } else {
       const Place place = {static_cast<uint32_t>(random() % 4096), static_cast<uint32_t>(random() % (1 << 20))};
       const Place near = {right.place().step, static_cast<uint32_t>(random() % 64)};
@@ -216,10 +222,13 @@ TEST_P(SpoiltWhileRead, IsAMissOrLiesWithinTheCache) {
                                  EntryWord::ready(generation, near),
                                  EntryWord::writing(generation, {static_cast<uint32_t>(random() % 4096), 1}),
                                  EntryWord(random())};
-      file.set_entry(index, words[random() % 6]);
+      file.set_entry(static_cast<int64_t>(index), words[random() % 6]);
     }
     if (random() % 2) std::this_thread::yield();
-    if (!GetParam().heads || random() % 8 == 0) file.set_entry(index, right);
+    if (!GetParam().heads || random() % 2) file.set_entry(static_cast<int64_t>(index), right);
+    if (GetParam().heads && random() % 2) {
+      for (size_t byte = 0; byte < sizeof(RecordHead); ++byte) set_head(index, byte, heads[index][byte]);
+    }
   }
   stop = true;
   for (std::thread &reader : readers) reader.join();
